@@ -1,0 +1,1 @@
+"""How it runs: the local stack behind `make run`, and its sample sites."""

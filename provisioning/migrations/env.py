@@ -1,0 +1,74 @@
+"""Runs the migrations on the database of PROVISION_DATABASE_URL, one process at a time."""
+
+import time
+from typing import Any
+
+from alembic import context
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.pool import NullPool
+
+from provisioning.database import connect_args, driver_url
+from provisioning.schema import tables
+from provisioning.settings import settings
+from provisioning.stamps import IN_FLIGHT_INDEX  # noqa: F401  (joins the schema that is compared)
+
+VERSION_TABLE = "provision_reaper_version"
+MIGRATION_LOCK = 7_083_196_025
+TURN_SECONDS = 600
+
+OURS = {"terminal_failures", "notices", "sweep_refusals"}
+
+
+def include_name(name: str | None, kind: str, _parents: Any) -> bool:
+    """Compare our tables only: whatever else the platform keeps is none of our business."""
+    return kind != "table" or name in OURS
+
+
+def include_object(_object: Any, name: str | None, kind: str, _reflected: bool, _to: Any) -> bool:
+    """As `include_name`, for the tables that our own schema declares."""
+    return kind != "table" or name in OURS
+
+
+def wait_for_turn(connection: Connection) -> None:
+    """Hold the migration lock for this session.
+
+    Asked for again and again, never waited for inside a statement: a waiting statement holds a
+    snapshot, for which CREATE INDEX CONCURRENTLY in the other process would wait in turn.
+    """
+    deadline = time.monotonic() + TURN_SECONDS
+    lock = text("SELECT pg_try_advisory_lock(:key)")
+    while not connection.execute(lock, {"key": MIGRATION_LOCK}).scalar_one():
+        connection.rollback()
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"another process has been migrating this database for {TURN_SECONDS} seconds: "
+                "let it finish or end it, then run this again"
+            )
+        time.sleep(0.5)
+    connection.commit()
+
+
+def migrate() -> None:
+    """Upgrade or downgrade, one transaction a migration."""
+    url = driver_url(settings().database_url.get_secret_value())
+    engine = create_engine(
+        url, connect_args=connect_args(url), poolclass=NullPool, hide_parameters=True
+    )
+    with engine.connect() as connection:
+        wait_for_turn(connection)
+        context.configure(
+            connection=connection,
+            target_metadata=tables,
+            version_table=VERSION_TABLE,
+            include_name=include_name,
+            include_object=include_object,
+            transaction_per_migration=True,
+        )
+        with context.begin_transaction():
+            context.run_migrations()
+
+
+if context.is_offline_mode():
+    raise SystemExit("Offline mode is not supported: the migrations look at the database first.")
+migrate()

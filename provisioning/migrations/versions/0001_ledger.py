@@ -1,0 +1,135 @@
+"""The ledger, the notices and the refusals; `sites` only where the platform has none."""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+# The pattern proves the calendar and the offset is always explicit, so the cast can't raise and
+# IMMUTABLE is honest. Years before 2000 are the zero times of other languages.
+ISO_INSTANT = r"""
+CREATE OR REPLACE FUNCTION iso_instant(t text) RETURNS timestamptz
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 500 AS $f$
+BEGIN
+  IF t COLLATE "C" !~ '^(2[0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|(2[0-9](0[48]|[2468][048]|[13579][26])|2[048]00)-02-29)[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.,][0-9]{1,9})?([Zz]|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)?$' THEN
+    RETURN NULL;
+  END IF;
+  RETURN (translate(t, ',', '.') || CASE WHEN ltrim(substr(t, 20), '.,0123456789') = '' THEN 'Z' ELSE '' END)::timestamptz;
+END $f$
+"""  # noqa: E501
+
+
+def upgrade() -> None:
+    connection = op.get_bind()
+    connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
+    adopt_or_create_sites(connection)
+    connection.exec_driver_sql(ISO_INSTANT)
+    op.create_table(
+        "terminal_failures",
+        sa.Column("id", sa.Uuid, primary_key=True),
+        sa.Column("site_id", sa.BigInteger, nullable=False),
+        sa.Column("attempt", sa.Text, nullable=False),
+        sa.Column(
+            "failed_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()
+        ),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("source", sa.Text, nullable=False),
+        sa.Column("flow_run_id", sa.Uuid),
+        sa.UniqueConstraint("site_id", "attempt", name="terminal_failures_site_attempt"),
+        sa.CheckConstraint(
+            "source IN ('watchdog', 'approved', 'chain')", name="terminal_failures_source"
+        ),
+    )
+    op.create_index(
+        "terminal_failures_watchdog",
+        "terminal_failures",
+        ["failed_at"],
+        postgresql_where=sa.text("source = 'watchdog'"),
+    )
+    op.create_table(
+        "notices",
+        sa.Column("id", sa.Uuid, primary_key=True),
+        sa.Column(
+            "failure_id",
+            sa.Uuid,
+            sa.ForeignKey("terminal_failures.id", name="notices_failure"),
+            nullable=False,
+        ),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("url", sa.Text),
+        sa.Column("body", sa.LargeBinary, nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False, server_default=sa.text("0")),
+        sa.Column(
+            "next_attempt_at",
+            sa.DateTime(timezone=True),
+            nullable=False,
+            server_default=sa.func.now(),
+        ),
+        sa.Column("delivered_at", sa.DateTime(timezone=True)),
+        sa.Column("given_up_at", sa.DateTime(timezone=True)),
+        sa.Column("last_error", sa.Text),
+        sa.UniqueConstraint("failure_id", "kind", name="notices_failure_kind"),
+        sa.CheckConstraint("kind IN ('webhook', 'teardown')", name="notices_kind"),
+    )
+    op.create_index(
+        "notices_owed",
+        "notices",
+        ["next_attempt_at"],
+        postgresql_where=sa.text("delivered_at IS NULL AND given_up_at IS NULL"),
+    )
+    op.create_index(
+        "notices_given_up",
+        "notices",
+        ["given_up_at"],
+        postgresql_where=sa.text("given_up_at IS NOT NULL"),
+    )
+    op.create_table(
+        "sweep_refusals",
+        sa.Column("flow_run_id", sa.Uuid, primary_key=True),
+        sa.Column(
+            "refused_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now()
+        ),
+        sa.Column("cap", sa.Integer, nullable=False),
+        sa.Column("candidates", JSONB, nullable=False),
+    )
+    op.create_index("sweep_refusals_refused_at", "sweep_refusals", ["refused_at"])
+
+
+def adopt_or_create_sites(connection: sa.Connection) -> None:
+    """Leave the platform's table as it is, if its columns can be swept; create it where missing."""
+    found = connection.exec_driver_sql(
+        "SELECT attname, format_type(atttypid, NULL) AS type FROM pg_attribute "
+        "WHERE attrelid = to_regclass('sites') AND attnum > 0 AND NOT attisdropped"
+    )
+    columns = {row.attname: row.type for row in found}
+    if not columns:
+        op.create_table(
+            "sites",
+            sa.Column("id", sa.BigInteger, primary_key=True),
+            sa.Column("domain", sa.Text),
+            sa.Column("metadata", JSONB),
+        )
+        return
+    missing = [name for name in ("id", "domain", "metadata") if name not in columns]
+    if missing:
+        raise SystemExit(f"The table sites has no column {' and no column '.join(missing)}.")
+    if columns["metadata"] != "jsonb":
+        raise SystemExit(
+            f"The column sites.metadata is of type {columns['metadata']}; only jsonb can be swept. "
+            "Convert it first, at a quiet hour, since it rewrites the table: "
+            "ALTER TABLE sites ALTER COLUMN metadata TYPE jsonb USING metadata::jsonb;"
+        )
+    if columns["id"] not in ("bigint", "integer", "smallint"):
+        raise SystemExit(f"The column sites.id is of type {columns['id']}; it must be an integer.")
+
+
+def downgrade() -> None:
+    """Takes back what is ours. `sites` is the platform's and stays."""
+    op.drop_table("sweep_refusals")
+    op.drop_table("notices")
+    op.drop_table("terminal_failures")
+    op.execute("DROP FUNCTION iso_instant(text)")

@@ -1,0 +1,89 @@
+"""What the environment says. Secrets live here and nowhere that Prefect shows."""
+
+import base64
+import binascii
+from functools import cache
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from provisioning.urls import parsed
+
+
+class SettingsInvalid(Exception):
+    """A setting is missing or unusable. The message names it and never shows its value."""
+
+
+def _postgres_url(secret: SecretStr) -> SecretStr:
+    try:
+        url = make_url(secret.get_secret_value())
+    except (ArgumentError, ValueError):
+        url = None
+    if url is None or url.get_backend_name() not in ("postgresql", "postgres"):
+        raise ValueError("not a PostgreSQL URL (postgresql://user:password@host/database)")
+    return secret
+
+
+def _http_url(secret: SecretStr) -> SecretStr:
+    if parsed(secret.get_secret_value()) is None:
+        raise ValueError("not an http or https URL with a host")
+    return secret
+
+
+def _signing_secret(secret: SecretStr) -> SecretStr:
+    encoded = secret.get_secret_value().removeprefix("whsec_")
+    padding = "=" * (-len(encoded) % 4)
+    try:
+        key = base64.b64decode(encoded + padding, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not key:
+        raise ValueError("not a Standard Webhooks secret (whsec_ and then base64)")
+    return secret
+
+
+class Settings(BaseSettings):
+    """The settings of a worker, each read from `PROVISION_` and its name."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PROVISION_", hide_input_in_errors=True, env_ignore_empty=True
+    )
+
+    database_url: Annotated[
+        SecretStr,
+        AfterValidator(_postgres_url),
+        Field(description="The platform's database, as postgresql://user:password@host/database"),
+    ]
+    teardown_url: Annotated[
+        Annotated[SecretStr, AfterValidator(_http_url)] | None,
+        Field(description="Where the platform takes teardowns; none are owed where it is not set"),
+    ] = None
+    webhook_secret: Annotated[
+        Annotated[SecretStr, AfterValidator(_signing_secret)] | None,
+        Field(description="Signs every notice, as whsec_ and base64; unsigned where it is not set"),
+    ] = None
+    webhook_allow_private_networks: Annotated[
+        bool, Field(description="For trials: merchants' URLs may lead to private addresses")
+    ] = False
+
+
+@cache
+def settings() -> Settings:
+    """The settings of this process, read once.
+
+    Raises:
+        SettingsInvalid: naming each variable that is missing or unusable.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        problems = "; ".join(
+            f"PROVISION_{str(problem['loc'][0]).upper()}: {problem['msg']}"
+            for problem in error.errors(include_input=False, include_url=False)
+        )
+        raise SettingsInvalid(
+            f"{problems}. Set it in the environment of the worker, not in the deployment."
+        ) from None

@@ -1,0 +1,156 @@
+"""Shared by all tests: one real PostgreSQL server, and a migrated database of its own for each."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+
+# Before Prefect is imported, and reads them: nothing of the developer's own profile, no network.
+_home = tempfile.TemporaryDirectory(prefix="reaper-prefect-", ignore_cleanup_errors=True)
+os.environ |= {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_HOME": _home.name,
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+}
+for name in ("PROVISION_DATABASE_URL", "PREFECT_API_URL"):
+    os.environ.pop(name, None)
+
+import httpx
+import psycopg
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from deployments.postgres import LocalPostgres, local_postgres
+from deployments.processes import service
+from provisioning.database import database
+from provisioning.settings import settings
+from tests.sites import Sites
+
+ROOT = Path(__file__).parent.parent
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[LocalPostgres]:
+    """A server for the length of the session, on a unix socket."""
+    with (
+        tempfile.TemporaryDirectory(prefix="reaper-", ignore_cleanup_errors=True) as folder,
+        local_postgres(Path(folder), durable=False) as server,
+    ):
+        yield server
+
+
+def migrate(url: str) -> None:
+    """`alembic upgrade head`, as an operator runs it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "alembic", "upgrade", "head"],
+        cwd=ROOT,
+        env=os.environ | {"PROVISION_DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres: LocalPostgres) -> str:
+    """The name of a migrated database, from which each test's own is copied."""
+    postgres.ensure_database("template_migrated")
+    migrate(postgres.url("template_migrated"))
+    return "template_migrated"
+
+
+@pytest.fixture
+def empty_database_url(postgres: LocalPostgres) -> Iterator[str]:
+    """The URL of a database with nothing in it."""
+    yield from _own_database(postgres, "template0")
+
+
+@pytest.fixture
+def database_url(postgres: LocalPostgres, migrated_template: str) -> Iterator[str]:
+    """The URL of a migrated database without sites."""
+    yield from _own_database(postgres, migrated_template)
+
+
+def _own_database(postgres: LocalPostgres, template: str) -> Iterator[str]:
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+    yield postgres.url(name)
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def engine(database_url: str) -> AsyncIterator[AsyncEngine]:
+    """The program's own engine on the test's database."""
+    async with database(database_url) as engine:
+        yield engine
+
+
+@pytest.fixture
+async def sites(engine: AsyncEngine) -> Sites:
+    """The platform's table, and what the platform does to it."""
+    return Sites(engine)
+
+
+@pytest.fixture
+def worker_environment(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pytest.MonkeyPatch]:
+    """The environment of a worker that sweeps the test's database."""
+    monkeypatch.setenv("PROVISION_DATABASE_URL", database_url)
+    settings.cache_clear()
+    yield monkeypatch
+    settings.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def prefect_api(postgres: LocalPostgres) -> Iterator[str]:
+    """A real Prefect server on the same PostgreSQL; this process talks to it from then on."""
+    postgres.ensure_database("prefect")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    with (
+        service(
+            "Prefect server",
+            (sys.executable, "-m", "prefect", "server", "start", "--port", str(port)),
+            log=Path(_home.name) / "server.log",
+            environment=os.environ
+            | {
+                "PREFECT_SERVER_DATABASE_CONNECTION_URL": postgres.url(
+                    "prefect", scheme="postgresql+asyncpg"
+                )
+            },
+        ) as server,
+        temporary_settings({PREFECT_API_URL: url}),
+    ):
+        deadline = time.monotonic() + 120
+        while not _healthy(url):
+            server.check()
+            assert time.monotonic() < deadline, "the Prefect server did not start"
+            time.sleep(0.25)
+        yield url
+
+
+def free_port() -> int:
+    """A port on loopback that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _healthy(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health", timeout=5).is_success
+    except httpx.HTTPError:
+        return False

@@ -1,0 +1,106 @@
+"""The platform's side of the tests: its table of sites, and what it does to it."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+OLD = timedelta(minutes=90)
+YOUNG = timedelta(minutes=1)
+
+
+def stamp(age: timedelta = OLD) -> str:
+    """A start stamp of that age, as most platforms write one."""
+    return (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass
+class Sites:
+    """Writes as the platform would, in plain SQL; reads back what is there."""
+
+    engine: AsyncEngine
+
+    async def add(self, site_id: int, metadata: Any, domain: str | None = None) -> None:
+        """One site, with the metadata as given."""
+        await self.run(
+            "INSERT INTO sites VALUES (:id, :domain, CAST(:metadata AS jsonb))",
+            id=site_id,
+            domain=domain or f"shop-{site_id}.example",
+            metadata=json.dumps(metadata),
+        )
+
+    async def add_started(self, site_id: int, started: Any = None, **more: Any) -> str:
+        """One site in flight, by default for 90 minutes. Returns its start stamp."""
+        started = stamp() if started is None else started
+        provision = {"started_at": started, **more.pop("provision", {})}
+        await self.add(site_id, {"provision": provision, **more})
+        return str(started)
+
+    async def add_many(self, number: int, first: int = 1, step: str = "dns") -> None:
+        """That many sites, stuck at the same step, each a second younger than the one before."""
+        await self.run(
+            """
+            INSERT INTO sites
+            SELECT i, 'shop-' || i || '.example', jsonb_build_object('provision',
+                jsonb_build_object('step', CAST(:step AS text), 'started_at',
+                    to_char(now() AT TIME ZONE 'UTC' - interval '2 hours' + i * interval '100 ms',
+                            'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
+              FROM generate_series(CAST(:first AS int), CAST(:last AS int)) AS i
+            """,
+            first=first,
+            last=first + number - 1,
+            step=step,
+        )
+
+    async def merge(self, site_id: int, document: Any) -> None:
+        """Merge a document into the metadata, as a chain that stamps does."""
+        await self.run(
+            "UPDATE sites SET metadata = metadata || CAST(:document AS jsonb) WHERE id = :id",
+            id=site_id,
+            document=json.dumps(document),
+        )
+
+    async def metadata(self, site_id: int) -> Any:
+        """The metadata of one site as it is committed."""
+        return (await self.rows("SELECT metadata FROM sites WHERE id = :id", id=site_id))[0][0]
+
+    async def failed(self) -> list[int]:
+        """The ids of the sites that carry the mark."""
+        found = await self.rows(
+            "SELECT id FROM sites WHERE metadata ->> 'terminal_failure' IS NOT NULL ORDER BY id"
+        )
+        return [row[0] for row in found]
+
+    async def ledger(self) -> list[int]:
+        """The site of each row of the ledger."""
+        found = await self.rows("SELECT site_id FROM terminal_failures ORDER BY site_id")
+        return [row[0] for row in found]
+
+    async def notices(self) -> list[tuple[str, str | None]]:
+        """The kind and the URL of each notice."""
+        return [tuple(row) for row in await self.rows("SELECT kind, url FROM notices ORDER BY id")]
+
+    async def wait_for_a_lock(self) -> None:
+        """Return once a session waits for a row that another one holds."""
+        for _ in range(1_000):
+            if await self.rows(
+                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                "AND datname = current_database()"
+            ):
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError("nobody waited for the row")
+
+    async def rows(self, statement: str, **values: Any) -> list[Any]:
+        """The rows of a query."""
+        async with self.engine.connect() as connection:
+            return list((await connection.execute(text(statement), values)).all())
+
+    async def run(self, statement: str, **values: Any) -> None:
+        """One statement in a transaction of its own."""
+        async with self.engine.begin() as transaction:
+            await transaction.execute(text(statement), values)
