@@ -1,0 +1,1 @@
+"""What runs: one file a flow, read top to bottom like the design."""

@@ -1,0 +1,216 @@
+"""The sweep: find provisions that started and never finished, and fail them, or refuse to.
+
+Scheduled every five minutes. Nothing about a stuck provision throws, so this flow trusts no one
+to notice: it asks the database, and the database decides each site.
+"""
+
+from datetime import timedelta
+from typing import Annotated, Any
+from uuid import UUID
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+from pydantic import Field
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning.caps import CapExceeded, Caps
+from provisioning.database import database
+from provisioning.endings import Ending, Result, conclude, in_words, nearness, refuse
+from provisioning.failures import Source
+from provisioning.outcomes import Outcome
+from provisioning.readiness import DatabaseUnready, explain
+from provisioning.refusals import LISTED, NotApprovable
+from provisioning.report import refusal_report, report
+from provisioning.settings import SettingsInvalid, settings
+from provisioning.sightings import Candidate, Sighting
+from provisioning.text import count, duration, one_line
+from tasks.check_cap import check_cap
+from tasks.fail_site_terminally import fail_site_terminally
+from tasks.find_refusal import find_refusal
+from tasks.publish import announce_reaped, announce_refused, publish_report
+from tasks.query_stuck_sites import query_stuck_sites
+from tasks.record_refusal import record_refusal
+from tasks.refresh_site import refresh_site
+
+FLOW_TIMEOUT = 900
+"""Seconds for one run. What it did stays done; the rest is the next sweep's."""
+
+UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+
+def run_name() -> str:
+    """What a run is, for the list of runs: scheduled, by hand, a dry run, an approval."""
+    when = f"{flow_run.scheduled_start_time:%Y-%m-%d %H:%M} UTC"
+    chosen = flow_run.parameters
+    if chosen.get("dry_run"):
+        return f"dry run {when}"
+    if chosen.get("approve_refusal"):
+        return f"approval of {str(chosen['approve_refusal'])[:8]} {when}"
+    return f"{'sweep' if 'auto-scheduled' in flow_run.tags else 'sweep by hand'} {when}"
+
+
+@flow(
+    name="reap-stuck-provisions",
+    flow_run_name=run_name,
+    timeout_seconds=FLOW_TIMEOUT,
+    retries=0,  # a flow retry would evaluate a refusal again, and again
+    persist_result=False,
+)
+async def reap_stuck_provisions(
+    stuck_after_minutes: Annotated[int, Field(ge=1, le=525_600)] = 30,
+    max_reap_per_run: Annotated[int, Field(ge=1, le=100_000)] = 25,
+    max_reap_per_hour: Annotated[int, Field(ge=1, le=100_000)] = 100,
+    approve_refusal: Annotated[str, Field(pattern=UUID_PATTERN)] | None = None,
+    dry_run: bool = False,
+) -> State[Any]:
+    """Fail every site whose provisioning started, never finished and is past the threshold.
+
+    Args:
+        stuck_after_minutes: How long ago a provisioning must have started, to be stuck. In
+            minutes, by the database's clock; at least 1.
+        max_reap_per_run: The cap. When more sites than this are stuck, the run reaps none of
+            them and ends Refused, so that a person looks. At least 1.
+        max_reap_per_hour: The cap of a slow outage: the sites reaped in the last hour and the
+            ones found now. Approved runs are left out. At least 1.
+        approve_refusal: The id of a run that ended Refused in the last 24 hours and that you
+            have investigated. Reaps exactly the sites that it listed and that are still stuck,
+            whatever their number, and nothing else.
+        dry_run: Look, check the caps and look again, and write nothing.
+    """
+    try:
+        url = settings().database_url.get_secret_value()
+    except SettingsInvalid as error:
+        return Failed(message=f"Could not look: {error}")
+    async with database(url) as engine:
+        return await sweep(
+            engine,
+            threshold=timedelta(minutes=stuck_after_minutes),
+            caps=Caps(max_reap_per_run, max_reap_per_hour),
+            approved=UUID(approve_refusal) if approve_refusal else None,
+            dry_run=dry_run,
+        )
+
+
+async def sweep(
+    engine: AsyncEngine, *, threshold: timedelta, caps: Caps, approved: UUID | None, dry_run: bool
+) -> State[Any]:
+    """One sweep: query, cap check, and for each site a re-check and the terminal failure."""
+    log = get_run_logger()
+    try:
+        if approved:
+            refusal = await find_refusal(engine, approved)
+            caps = Caps(per_run=max(refusal.listed, 1), per_hour=None)
+            log.info("Approves the refusal of run %s at %s", approved, refusal.refused_at)
+        sighting = await query_stuck_sites(
+            engine, threshold, max(LISTED, caps.per_run), writes=not dry_run, approved=approved
+        )
+    except NotApprovable as error:
+        return Failed(message=f"Nothing was changed: {error}")
+    except DatabaseUnready as error:
+        return Failed(message=f"Could not look: {error}")
+    except DBAPIError as error:
+        return Failed(message=f"Could not look: {explain(error)}")
+    _log_sighting(sighting)
+
+    try:
+        await check_cap(sighting.stuck_total, sighting.reaped_last_hour, caps)
+    except CapExceeded as exceeded:
+        return await _refused(engine, sighting, exceeded, dry_run=dry_run)
+    near = nearness(sighting.stuck_total, sighting.reaped_last_hour, caps)
+    if near:
+        log.warning("%s: beyond it, a sweep refuses to act", near)
+
+    source = Source.APPROVED if approved else Source.WATCHDOG
+    minutes = threshold // timedelta(minutes=1)
+    reason = f"{source}: exceeded the {minutes}-minute threshold without completing"
+    results = [
+        await settle(engine, site, sighting, reason=reason, source=source, dry_run=dry_run)
+        for site in sighting.stuck
+    ]
+
+    ending, message = conclude(sighting, results, dry_run=dry_run, near=near)
+    await publish_report(report(ending, message, sighting, results))
+    return _state(ending, message)
+
+
+async def settle(
+    engine: AsyncEngine,
+    site: Candidate,
+    sighting: Sighting,
+    *,
+    reason: str,
+    source: Source,
+    dry_run: bool,
+) -> Result:
+    """Look at one site again and fail it if it is still stuck. Its trouble is its own."""
+    log = get_run_logger()
+    run_id = UUID(flow_run.id)
+    try:
+        outcome = await refresh_site(engine, site)
+        if outcome is None and dry_run:
+            outcome = Outcome.WOULD_REAP
+        if outcome is None:
+            outcome = await fail_site_terminally(
+                engine,
+                site,
+                reason=reason,
+                source=source,
+                flow_run_id=run_id,
+                cutoff=sighting.cutoff,
+            )
+    except Exception as error:  # noqa: BLE001  (whatever happens to one site, the others go on)
+        why = explain(error) if isinstance(error, DBAPIError) else one_line(repr(error), 300)
+        log.error("%s: errored: %s", site, why)
+        return Result(site, Outcome.ERRORED, why)
+    log.info(
+        "%s: %s; started %s, %s before the sweep, last step %s",
+        site,
+        in_words(outcome),
+        site.attempt,
+        duration(sighting.age(site)),
+        site.step or "unknown",
+    )
+    if outcome is Outcome.REAPED:
+        await announce_reaped(site, reason, source, run_id)
+    return Result(site, outcome)
+
+
+async def _refused(
+    engine: AsyncEngine, sighting: Sighting, exceeded: CapExceeded, *, dry_run: bool
+) -> State[Any]:
+    """End red with the evidence, and keep what was seen, so that a person can approve it."""
+    log = get_run_logger()
+    run_id = UUID(flow_run.id)
+    message = refuse(sighting, exceeded, dry_run=dry_run)
+    log.error(message)
+    if not dry_run:
+        try:
+            await record_refusal(engine, run_id, exceeded, sighting)
+        except DBAPIError as error:
+            log.error("The refusal was not recorded and can't be approved: %s", explain(error))
+    await publish_report(refusal_report(message, sighting, exceeded))
+    await announce_refused(exceeded, run_id)
+    return _state(Ending.REFUSED, message)
+
+
+def _log_sighting(sighting: Sighting) -> None:
+    log = get_run_logger()
+    log.info(
+        "Found %s that started before %s; %s in flight, %s unreadable",
+        count(sighting.stuck_total, "stuck site"),
+        sighting.cutoff.isoformat(sep=" ", timespec="seconds"),
+        f"{sighting.in_flight:,}",
+        f"{sighting.unreadable_total:,}",
+    )
+    for site in sighting.unreadable[:10]:
+        log.warning(
+            "%s: never reaped, its start stamp can't be read: %s", site, site.stamp or "(empty)"
+        )
+
+
+def _state(ending: Ending, message: str) -> State[Any]:
+    return (Failed if ending.red else Completed)(name=ending.value, message=message)

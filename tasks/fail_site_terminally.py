@@ -1,0 +1,43 @@
+"""Step 4: the dangerous action, through the one terminal-failure path."""
+
+from datetime import datetime
+from uuid import UUID
+
+from prefect.runtime import task_run
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning.failures import Source, fail_terminally, is_claimed_by
+from provisioning.outcomes import Outcome
+from provisioning.sightings import Candidate
+from tasks.step import database_step
+
+
+@database_step("fail_site_terminally", "fail {site}")
+async def fail_site_terminally(
+    engine: AsyncEngine,
+    site: Candidate,
+    *,
+    reason: str,
+    source: Source,
+    flow_run_id: UUID,
+    cutoff: datetime,
+) -> Outcome:
+    """Fail the attempt if it is still stuck at this very moment."""
+    outcome = await fail_terminally(
+        engine,
+        site.site_id,
+        site.attempt,
+        reason=reason,
+        source=source,
+        flow_run_id=flow_run_id,
+        started_before=cutoff,
+    )
+    # A connection can be lost after the commit and before its answer: the failure that this try
+    # finds may be the one that the try before it recorded.
+    if (
+        outcome is Outcome.ALREADY_FAILED
+        and task_run.run_count > 1
+        and await is_claimed_by(engine, site.site_id, site.attempt, flow_run_id)
+    ):
+        return Outcome.REAPED
+    return outcome

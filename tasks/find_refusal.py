@@ -1,0 +1,15 @@
+"""Before step 1 of an approval: the refusal that a person let through."""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning.refusals import Refusal
+from provisioning.refusals import find_refusal as find
+from tasks.step import database_step
+
+
+@database_step("find_refusal", "find refusal {flow_run_id}")
+async def find_refusal(engine: AsyncEngine, flow_run_id: UUID) -> Refusal:
+    """The recorded refusal. Raises `NotApprovable` where there is none to approve."""
+    return await find(engine, flow_run_id)

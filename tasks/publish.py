@@ -1,0 +1,78 @@
+"""What a run shows beside its state: the report and the events. Best effort, always.
+
+The database has decided by the time anything is published, so an API that is away costs the
+operator a page and nothing else.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from uuid import UUID
+
+from prefect.artifacts import acreate_markdown_artifact
+from prefect.events import emit_event
+from prefect.logging import get_run_logger
+
+from provisioning.caps import CapExceeded
+from provisioning.failures import Source
+from provisioning.sightings import Candidate
+
+REPORT_KEY = "sweep-report"
+PUBLISH_SECONDS = 15
+
+
+async def publish_report(markdown: str) -> None:
+    """Leave the report as an artifact of this run, in the one history of all sweeps."""
+    await _best_effort(
+        "report",
+        acreate_markdown_artifact(
+            markdown, key=REPORT_KEY, description="What each sweep found and did."
+        ),
+    )
+
+
+async def announce_reaped(site: Candidate, reason: str, source: Source, flow_run_id: UUID) -> None:
+    """Tell that a site was failed: the event `provision.site.reaped`."""
+    await _best_effort(
+        f"event of {site}",
+        asyncio.to_thread(
+            emit_event,
+            event="provision.site.reaped",
+            resource={
+                "prefect.resource.id": f"provision.site.{site.site_id}",
+                "prefect.resource.name": site.domain,
+            },
+            payload={
+                "attempt": site.attempt,
+                "step": site.step,
+                "reason": reason,
+                "source": source.value,
+                "flow_run_id": str(flow_run_id),
+            },
+        ),
+    )
+
+
+async def announce_refused(refusal: CapExceeded, flow_run_id: UUID) -> None:
+    """Tell that a sweep refused: the event `provision.sweep.refused`."""
+    await _best_effort(
+        "event of the refusal",
+        asyncio.to_thread(
+            emit_event,
+            event="provision.sweep.refused",
+            resource={"prefect.resource.id": f"provision.sweep.{flow_run_id}"},
+            payload={
+                "found": refusal.found,
+                "reaped_last_hour": refusal.reaped_last_hour,
+                "cap": refusal.cap,
+                "per_hour": refusal.per_hour,
+            },
+        ),
+    )
+
+
+async def _best_effort(what: str, publication: Awaitable[object]) -> None:
+    try:
+        async with asyncio.timeout(PUBLISH_SECONDS):
+            await publication
+    except Exception as error:  # noqa: BLE001
+        get_run_logger().warning("The %s was not published: %s", what, type(error).__name__)

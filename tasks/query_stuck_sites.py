@@ -1,0 +1,17 @@
+"""Step 1: look."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning.sightings import Sighting, look
+from tasks.step import database_step
+
+
+@database_step("query_stuck_sites", "query stuck sites")
+async def query_stuck_sites(
+    engine: AsyncEngine, threshold: timedelta, limit: int, *, writes: bool, approved: UUID | None
+) -> Sighting:
+    """The stuck, the unreadable and the number in flight, as of now."""
+    return await look(engine, threshold, limit, writes=writes, approved=approved)
