@@ -13,6 +13,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
+from prefect.utilities.urls import url_for
 from pydantic import Field
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -26,11 +27,12 @@ from provisioning.readiness import DatabaseUnready, explain
 from provisioning.refusals import LISTED, NotApprovable
 from provisioning.report import refusal_report, report
 from provisioning.settings import SettingsInvalid, settings
-from provisioning.sightings import Candidate, Sighting
+from provisioning.sightings import Candidate, Sighting, last_hour
 from provisioning.text import count, duration, one_line
 from tasks.check_cap import check_cap
 from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
+from tasks.history import refusals_in_a_row
 from tasks.publish import announce_reaped, announce_refused, publish_report
 from tasks.query_stuck_sites import query_stuck_sites
 from tasks.record_refusal import record_refusal
@@ -101,10 +103,10 @@ async def sweep(
     """One sweep: query, cap check, and for each site a re-check and the terminal failure."""
     log = get_run_logger()
     try:
-        if approved:
-            refusal = await find_refusal(engine, approved)
-            caps = Caps(per_run=max(refusal.listed, 1), per_hour=None)
-            log.info("Approves the refusal of run %s at %s", approved, refusal.refused_at)
+        approves = await find_refusal(engine, approved) if approved else None
+        if approves:
+            caps = Caps(per_run=max(approves.listed, 1), per_hour=None)
+            log.info("Approves %s", approves)
         sighting = await query_stuck_sites(
             engine, threshold, max(LISTED, caps.per_run), writes=not dry_run, approved=approved
         )
@@ -124,7 +126,7 @@ async def sweep(
     if near:
         log.warning("%s: beyond it, a sweep refuses to act", near)
 
-    source = Source.APPROVED if approved else Source.WATCHDOG
+    source = Source.APPROVED if approves else Source.WATCHDOG
     minutes = threshold // timedelta(minutes=1)
     reason = f"{source}: exceeded the {minutes}-minute threshold without completing"
     results = [
@@ -132,8 +134,9 @@ async def sweep(
         for site in sighting.stuck
     ]
 
-    ending, message = conclude(sighting, results, dry_run=dry_run, near=near)
-    await publish_report(report(ending, message, sighting, results))
+    ending, message = conclude(sighting, results, dry_run=dry_run, near=near, approves=approves)
+    link = url_for("flow-run", obj_id=approves.flow_run_id) if approves else None
+    await publish_report(report(ending, message, sighting, results, approves=link))
     return _state(ending, message)
 
 
@@ -185,14 +188,22 @@ async def _refused(
     """End red with the evidence, and keep what was seen, so that a person can approve it."""
     log = get_run_logger()
     run_id = UUID(flow_run.id)
-    message = refuse(sighting, exceeded, dry_run=dry_run)
+    message = refuse(sighting, exceeded, await refusals_in_a_row(), dry_run=dry_run)
     log.error(message)
-    if not dry_run:
-        try:
+    approvable, hour = False, []
+    try:
+        if not dry_run:
             await record_refusal(engine, run_id, exceeded, sighting)
-        except DBAPIError as error:
-            log.error("The refusal was not recorded and can't be approved: %s", explain(error))
-    await publish_report(refusal_report(message, sighting, exceeded))
+            approvable = True
+        if exceeded.per_hour:
+            hour = await last_hour(engine)
+    except DBAPIError as error:
+        log.error("The evidence of this refusal is not complete: %s", explain(error))
+    await publish_report(
+        refusal_report(
+            message, sighting, exceeded, run_id=run_id if approvable else None, hour=hour
+        )
+    )
     await announce_refused(exceeded, run_id)
     return _state(Ending.REFUSED, message)
 

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from provisioning.caps import CapExceeded, Caps
 from provisioning.evidence import largest_group
 from provisioning.outcomes import Outcome
+from provisioning.refusals import Refusal
 from provisioning.sightings import Candidate, Sighting
 from provisioning.text import count, duration
 
@@ -63,7 +65,12 @@ def tally(results: Sequence[Result]) -> str:
 
 
 def conclude(
-    sighting: Sighting, results: Sequence[Result], *, dry_run: bool, near: str | None
+    sighting: Sighting,
+    results: Sequence[Result],
+    *,
+    dry_run: bool,
+    near: str | None,
+    approves: Refusal | None,
 ) -> tuple[Ending, str]:
     """The state of a run that was not refused, and its message."""
     numbers = Counter(result.outcome for result in results)
@@ -81,6 +88,7 @@ def conclude(
     )
     sentences = [
         *(["Dry run, nothing was changed"] if dry_run else []),
+        *([f"Approves {approves}"] if approves else []),
         found,
         *([near] if near else []),
         f"{sighting.in_flight:,} in flight, {sighting.unreadable_total:,} with an unreadable start",
@@ -88,16 +96,37 @@ def conclude(
     return ending, ". ".join(sentences) + "."
 
 
-def refuse(sighting: Sighting, refusal: CapExceeded, *, dry_run: bool) -> str:
-    """The message of a refused run: the numbers, the evidence, and what to do next."""
-    oldest = sighting.age(sighting.stuck[0])
+@dataclass(frozen=True)
+class Streak:
+    """Refusals in a row, this one included, and when the first of them started."""
+
+    length: int
+    since: datetime | None
+
+    def __str__(self) -> str:
+        if self.length == 1:
+            return "The first refusal in a row"
+        since = f", since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
+        return f"Refusal {self.length:,} in a row{since}"
+
+
+def refuse(
+    sighting: Sighting, refusal: CapExceeded, streak: Streak | None, *, dry_run: bool
+) -> str:
+    """The message of a refused run: the numbers, the evidence, and what to do next.
+
+    Args:
+        streak: None where the history could not be read, which stops no refusal.
+    """
+    again = "the hour's sum would pass" if refusal.per_hour else "more are stuck than"
     sentences = [
         *(["Dry run"] if dry_run else []),
-        f"{str(refusal)[0].upper()}{str(refusal)[1:]}: nothing was changed",
-        f"The oldest started {duration(oldest)} ago",
+        f"{refusal}: nothing was changed",
         largest_group(sighting.stuck),
-        "More than a cap means that something systemic broke: read this run's report, look at the "
-        "platform's queue and workers, and only then let these sites through",
+        f"The oldest started {duration(sighting.age(sighting.stuck[0]))} ago",
+        *([str(streak)] if streak else []),
+        f"The next scheduled sweep asks again, and refuses while {again} the cap",
+        "Something systemic broke: read the report of this run before letting anything through",
     ]
     return ". ".join(sentences) + "."
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from provisioning.caps import CapExceeded
 from provisioning.schema import sweep_refusals
 from provisioning.sightings import Sighting
+from provisioning.text import count
 
 LISTED = 10_000
 """The most (site, attempt) pairs that a refusal lists: what one approval can let through."""
@@ -31,6 +32,12 @@ class Refusal:
     flow_run_id: UUID
     refused_at: datetime
     listed: int
+
+    def __str__(self) -> str:
+        return (
+            f"the refusal of run {self.flow_run_id} at {self.refused_at:%Y-%m-%d %H:%M} UTC, "
+            f"which listed {count(self.listed, 'site')}"
+        )
 
 
 async def find_refusal(engine: AsyncEngine, flow_run_id: UUID) -> Refusal:

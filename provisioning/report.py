@@ -2,24 +2,37 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from provisioning.caps import CapExceeded
 from provisioning.endings import Ending, Result, in_words
 from provisioning.evidence import Group, by_start, by_step, largest_group
 from provisioning.outcomes import Outcome
-from provisioning.sightings import Candidate, Sighting
+from provisioning.sightings import Candidate, PastSweep, Sighting
 from provisioning.text import cell, duration
 
 ROWS = 200
 """The most rows of a table. With them a report stays well under 200 kB."""
 
 
-def report(ending: Ending, message: str, sighting: Sighting, results: Sequence[Result]) -> str:
-    """The report of a run that looked and acted, or rehearsed."""
+def report(
+    ending: Ending,
+    message: str,
+    sighting: Sighting,
+    results: Sequence[Result],
+    *,
+    approves: str | None,
+) -> str:
+    """The report of a run that looked and acted, or rehearsed.
+
+    Args:
+        approves: the address of the refused run that this one lets through.
+    """
     trouble_first = sorted(results, key=lambda result: result.outcome is not Outcome.ERRORED)
     return "\n".join(
         [
             *_heading(ending, message, sighting),
+            *([f"[The refused run]({approves}) that this one approves.", ""] if approves else []),
             *_table(
                 "Sites",
                 ["Site", "Domain", "Stuck for", "Last step", "Outcome"],
@@ -34,13 +47,35 @@ def report(ending: Ending, message: str, sighting: Sighting, results: Sequence[R
     )
 
 
-def refusal_report(message: str, sighting: Sighting, refusal: CapExceeded) -> str:
-    """The report of a refused run: its evidence."""
+def refusal_report(
+    message: str,
+    sighting: Sighting,
+    refusal: CapExceeded,
+    *,
+    run_id: UUID | None,
+    hour: Sequence[PastSweep],
+) -> str:
+    """The report of a refused run: its evidence, and how to let exactly that through.
+
+    Args:
+        run_id: the value that approves this refusal; None where it can't be approved.
+        hour: the sweeps that used the hourly cap up, where that was the one.
+    """
     return "\n".join(
         [
             f"**{cell(largest_group(sighting.stuck), 300)}.**",
             "",
             *_heading(Ending.REFUSED, message, sighting),
+            *_what_to_do(run_id),
+            *_table(
+                "The sweeps of the last hour",
+                ["Began (UTC)", "Sites reaped", "Run"],
+                [
+                    [f"{past.began:%H:%M:%S}", f"{past.reaped:,}", f"{past.flow_run_id}"]
+                    for past in hour[:ROWS]
+                ],
+                len(hour),
+            ),
             *_groups("By last step", "Last step", by_step(sighting.stuck)),
             *_groups("By start time", "Started from (UTC)", by_start(sighting.stuck)),
             *_table(
@@ -64,6 +99,41 @@ def _heading(ending: Ending, message: str, sighting: Sighting) -> list[str]:
         f"Looked at {sighting.looked_at:%Y-%m-%d %H:%M:%S} UTC, by the database's clock, for "
         f"attempts that started before {sighting.cutoff:%Y-%m-%d %H:%M:%S} UTC "
         f"({duration(threshold)} ago).",
+        "",
+    ]
+
+
+def _what_to_do(run_id: UUID | None) -> list[str]:
+    approve = (
+        [
+            "3. **To let exactly these sites through**, within 24 hours: on the deployment's page "
+            "*Run*, *Custom run*, with `approve_refusal` set to",
+            "",
+            "   ```",
+            f"   {run_id}",
+            "   ```",
+            "",
+            "   Each site is checked again first; what got stuck since is left to the next sweep. "
+            "From a shell:",
+            "",
+            "   ```",
+            "   prefect deployment run reap-stuck-provisions/every-5-minutes "
+            f"--param approve_refusal={run_id}",
+            "   ```",
+        ]
+        if run_id
+        else ["3. This refusal was not recorded and can't be approved: run the sweep again."]
+    )
+    return [
+        "### What to do",
+        "",
+        "1. **Is it an outage?** Sites that stopped at one step or started in one span of time "
+        "point to what broke: see the two tables below, and look at that step's service and at "
+        "the queue and the workers of the chain. A deploy at that time is the usual suspect.",
+        "2. **Does it go on?** Start a *Custom run* with `dry_run` on, a few minutes apart: a "
+        "number that grows is an outage that goes on, one that falls is a platform that recovers "
+        "by itself. Mend that first: a site that is failed now would be provisioned in vain.",
+        *approve,
         "",
     ]
 

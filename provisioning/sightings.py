@@ -12,7 +12,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     func,
-    literal,
+    literal_column,
     select,
     true,
     tuple_,
@@ -118,11 +118,10 @@ def _unreadable_query() -> Select[Any]:
     )
 
 
-def _reaped_last_hour_query() -> Select[int]:
-    return select(func.count()).where(
-        terminal_failures.c.source == literal("watchdog"),
-        terminal_failures.c.failed_at > func.now() - timedelta(hours=1),
-    )
+_WATCHDOGS_LAST_HOUR = (
+    terminal_failures.c.source == literal_column("'watchdog'"),
+    terminal_failures.c.failed_at > func.now() - timedelta(hours=1),
+)
 
 
 def listed_by(refusal: UUID) -> ColumnElement[bool]:
@@ -191,8 +190,32 @@ async def look(
                 else await _count(snapshot, UNREADABLE)
             ),
             in_flight=await _count(snapshot, IN_FLIGHT),
-            reaped_last_hour=(await snapshot.execute(_reaped_last_hour_query())).scalar_one(),
+            reaped_last_hour=(
+                await snapshot.execute(select(func.count()).where(*_WATCHDOGS_LAST_HOUR))
+            ).scalar_one(),
         )
+
+
+@dataclass(frozen=True)
+class PastSweep:
+    """What one run reaped: when it began to, and how many."""
+
+    flow_run_id: UUID | None
+    began: datetime
+    reaped: int
+
+
+async def last_hour(engine: AsyncEngine) -> list[PastSweep]:
+    """The sweeps that make up the hourly cap, the newest first."""
+    began = func.min(terminal_failures.c.failed_at)
+    query = (
+        select(terminal_failures.c.flow_run_id, began.label("began"), func.count().label("reaped"))
+        .where(*_WATCHDOGS_LAST_HOUR)
+        .group_by(terminal_failures.c.flow_run_id)
+        .order_by(began.desc())
+    )
+    async with engine.connect() as connection:
+        return [PastSweep(*row) for row in await connection.execute(query)]
 
 
 async def look_again(engine: AsyncEngine, candidate: Candidate) -> Outcome | None:
