@@ -106,8 +106,17 @@ class _Cluster:
         self._run("initdb", f"--pgdata={unfinished}", *options)
         unfinished.rename(self.directory)
 
+    @property
+    def _pid_file(self) -> Path:
+        return self.directory / "postmaster.pid"
+
     def is_running(self) -> bool:
-        return self._pg_ctl("status").returncode == 0
+        """Whether the pid file names this server, and not a later process of that number."""
+        try:
+            pid = int(self._pid_file.read_text().split()[0])
+            return str(self.directory) in psutil.Process(pid).cmdline()
+        except (FileNotFoundError, psutil.Error):
+            return False
 
     def start(self, *, durable: bool) -> None:
         settings = {
@@ -118,6 +127,7 @@ class _Cluster:
         if not durable:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         options = shlex.join(f"--{name}={value}" for name, value in settings.items())
+        self._forget_reused_pid()
         self.log.touch(mode=0o600)
         self._give_to_account(self.log)
         self._run(
@@ -135,17 +145,19 @@ class _Cluster:
 
     def connect(self) -> LocalPostgres:
         """The server as its own file describes it: an adopted one may listen elsewhere."""
-        pid_file = self.directory / "postmaster.pid"
-        lines = pid_file.read_text().splitlines()
+        lines = self._pid_file.read_text().splitlines()
         server = LocalPostgres(socket_dir=Path(lines[4]), pid=int(lines[0]), log=self.log)
         try:
             psycopg.connect(server.url(), connect_timeout=10).close()
         except psycopg.OperationalError as error:
-            raise StackError(
-                f"PostgreSQL does not answer: {error}. If none runs on {self.directory} any more, "
-                f"remove {pid_file}. Its log: {self.log}"
-            ) from error
+            raise StackError(f"PostgreSQL does not answer: {error}\n{tail(self.log)}") from error
         return server
+
+    def _forget_reused_pid(self) -> None:
+        """After a power cut PostgreSQL would take any process of its old number for itself."""
+        with suppress(FileNotFoundError):
+            if psutil.pid_exists(int(self._pid_file.read_text().split()[0])):
+                self._pid_file.unlink()
 
     def _new_socket_dir(self) -> Path:
         """The cluster's own directory, closed to other accounts, where its path is short enough."""

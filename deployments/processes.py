@@ -70,7 +70,7 @@ def run_command(
     folder: Path,
     log: Path,
     environment: Mapping[str, str],
-    timeout: float = 180,
+    timeout: float | None,
 ) -> None:
     """Runs a command that ends by itself; a failure shows the last lines of its log."""
     try:
@@ -88,7 +88,7 @@ def run_command(
     except subprocess.CalledProcessError as error:
         raise StackError(f"It failed (exit code {error.returncode}).\n{tail(log)}") from error
     except subprocess.TimeoutExpired as error:
-        raise StackError(f"It did not end within {timeout:.0f} s.\n{tail(log)}") from error
+        raise StackError(f"It did not end within {timeout} s.\n{tail(log)}") from error
 
 
 def tail(log: Path) -> str:

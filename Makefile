@@ -1,0 +1,31 @@
+# Each target that needs the environment makes it first; `make` alone lists them.
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint format
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(VENV)/installed ## make the environment in .venv from requirements.lock
+
+$(VENV)/installed: requirements.lock pyproject.toml
+	@sh deployments/install.sh $(VENV)
+	@touch $@
+
+run: $(VENV)/installed ## the whole program on this machine with sample sites, until Ctrl-C
+	@$(BIN)/python -m deployments.local
+
+test: lint ## everything that CI runs
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed ## style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/installed ## put the code into the house's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .

@@ -1,0 +1,68 @@
+"""`make run`: the whole program on this machine, with sample sites, until Ctrl-C.
+
+    python -m deployments.local
+
+Starts PostgreSQL, migrates, starts the Prefect server, deploys prefect.yaml, starts a worker,
+fills an empty database with sample sites, runs a first sweep and shows what it did; then sweeps
+every five minutes. Ctrl-C stops everything that was started; the data stays for the next time.
+
+Environment:
+  PROVISION_UI_PORT       the port of the Prefect UI and API on 127.0.0.1 (4200)
+  PROVISION_DATA_DIR      the folder that keeps data and logs (.data in the project; for root
+                          a folder of the project's own under /var/lib/provision-reaper)
+  PROVISION_DATABASE_URL  sweep this database: it is migrated, and gets no samples
+  PREFECT_API_URL         use this Prefect server, and start none
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from contextlib import suppress
+from types import FrameType
+
+from deployments.data_folder import claimed
+from deployments.errors import StackError
+from deployments.options import read_options, stack_environment
+
+
+def main() -> int:
+    """Runs the stack; the exit code is 1 where something has to be put right first."""
+    parser = argparse.ArgumentParser(
+        prog="python -m deployments.local",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        options = read_options(os.environ)
+        environment = stack_environment(options, os.environ)
+        os.environ.clear()
+        os.environ.update(environment)
+        with claimed(options.data):
+            from deployments.stack import run_stack  # noqa: PLC0415 - Prefect reads os.environ now
+
+            run_stack(options)
+    except StackError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped; the data stays for the next start.", flush=True)
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Leaves once, in order: further signals must not cut the leaving short."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):  # the terminal may be gone
+        print("\nStopping ...", flush=True)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""The local stack, stage by stage, and what it shows while it runs.
+
+Everything started here is stopped again, in reverse order, when `run_stack` is left: the
+ExitStack holds it, and the caller turns signals into KeyboardInterrupt.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+import psycopg
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun
+from psycopg.conninfo import conninfo_to_dict
+
+from deployments import sweeps
+from deployments.errors import StackError
+from deployments.options import PROJECT, Options
+from deployments.postgres import LocalPostgres, local_postgres
+from deployments.processes import Service, end_leftovers, run_command, service
+from deployments.samples import add_samples
+from deployments.terminal import say, show, stage
+
+
+def run_stack(options: Options) -> None:
+    """Starts the stack, runs the first sweep, and tells of later ones until it is interrupted."""
+    with ExitStack() as running:
+        stack = _Stack(options, running)
+        client = running.enter_context(get_client(sync_client=True))
+        try:
+            stack.check_surroundings(client)
+            stack.start_postgres()
+            stack.migrate()
+            stack.start_server(client)
+            stack.deploy(client)
+            stack.add_samples()
+            stack.start_worker()
+            first = stack.first_sweep(client)
+            _tell_first(client, first, options.data)
+        except httpx.HTTPError as error:
+            raise StackError(f"The Prefect server {client.api_url} refused: {error}") from error
+        _tell_later(client, first, stack.check)
+
+
+@dataclass
+class _Stack:
+    options: Options
+    running: ExitStack
+    services: list[Service] = field(default_factory=list)
+    postgres: LocalPostgres | None = None
+    database_url: str = ""
+
+    def check(self) -> None:
+        """Raises when a part of the stack ended although nobody asked it to."""
+        if self.postgres:
+            self.postgres.check()
+        for started in self.services:
+            started.check()
+
+    def check_surroundings(self, client: SyncPrefectClient) -> None:
+        with stage("Checking what is needed"):
+            self.options.logs.mkdir(mode=0o700, exist_ok=True)
+            end_leftovers(self.options.logs)
+            self.running.callback(end_leftovers, self.options.logs)
+            if self.options.database_url:
+                _check_database(self.options.database_url)
+            if self.options.api_url:
+                sweeps.wait_for_server(client, self.check, seconds=10)
+            else:
+                _check_port(self.options.ui_port)
+
+    def start_postgres(self) -> None:
+        if self.options.database_url and self.options.api_url:
+            return
+        with stage("Starting PostgreSQL"):
+            server = local_postgres(self.options.data / "postgres")
+            self.postgres = self.running.enter_context(server)
+
+    def migrate(self) -> None:
+        own = self.options.database_url
+        with stage(f"Migrating {_describe(own)}" if own else "Migrating the sample database"):
+            if own:
+                self.database_url = own
+            elif self.postgres:
+                self.postgres.ensure_database("provision")
+                self.database_url = self.postgres.url("provision")
+            # No time limit: an index on a large table takes what it takes.
+            self._run_to_end("migrate", "alembic", "upgrade", "head", timeout=None)
+
+    def start_server(self, client: SyncPrefectClient) -> None:
+        if self.options.api_url or not self.postgres:
+            return
+        with stage("Starting the Prefect server"):
+            self.postgres.ensure_database("prefect")
+            database = self.postgres.url("prefect", scheme="postgresql+asyncpg")
+            self._start(
+                "Prefect server",
+                *("server", "start", "--host", "127.0.0.1"),
+                *("--port", str(self.options.ui_port)),
+                environment={"PREFECT_SERVER_DATABASE_CONNECTION_URL": database},
+            )
+            sweeps.wait_for_server(client, self.check, seconds=120)
+
+    def deploy(self, client: SyncPrefectClient) -> None:
+        with stage("Deploying prefect.yaml"):
+            sweeps.ensure_work_pool(client)
+            self._run_to_end("deploy", "prefect", "--no-prompt", "deploy", "--all", timeout=120)
+            if self.options.api_url is None:
+                sweeps.settle_past_sweeps(client)
+
+    def add_samples(self) -> None:
+        if self.options.database_url is None:
+            with stage("Adding sample sites where there are none"):
+                add_samples(self.database_url)
+
+    def start_worker(self) -> None:
+        self._start(
+            "worker",
+            *("worker", "start", "--pool", sweeps.WORK_POOL, "--type", "process"),
+            *("--name", f"make run on {socket.gethostname()}"),
+            environment={"PROVISION_DATABASE_URL": self.database_url},
+        )
+
+    def first_sweep(self, client: SyncPrefectClient) -> FlowRun:
+        with stage("Running the first sweep on a worker"):
+            return sweeps.run_sweep(client, self.check)
+
+    def _start(self, name: str, *prefect: str, environment: Mapping[str, str]) -> None:
+        started = service(
+            name,
+            (sys.executable, "-m", "prefect", *prefect),
+            log=self.options.logs / f"{name.lower().replace(' ', '-')}.log",
+            environment=os.environ | environment,
+        )
+        self.services.append(self.running.enter_context(started))
+
+    def _run_to_end(self, name: str, module: str, *arguments: str, timeout: float | None) -> None:
+        run_command(
+            (sys.executable, "-m", module, *arguments),
+            folder=PROJECT,
+            log=self.options.logs / f"{name}.log",
+            environment=os.environ | {"PROVISION_DATABASE_URL": self.database_url},
+            timeout=timeout,
+        )
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise StackError(
+                f"Port {port} is not to be had ({error.strerror}). Stop what listens there, or "
+                "set PROVISION_UI_PORT to a free port."
+            ) from error
+
+
+def _check_database(url: str) -> None:
+    try:
+        psycopg.connect(url, connect_timeout=10).close()
+    except psycopg.Error as error:
+        raise StackError(
+            f"No connection to the database {_describe(url)} of PROVISION_DATABASE_URL: {error}"
+        ) from error
+
+
+def _describe(url: str) -> str:
+    """Names the database without the password."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise StackError(
+            "PROVISION_DATABASE_URL is no PostgreSQL URL (postgresql://user:password@host/name)."
+        ) from error
+    return f"{parts.get('dbname', '')} on {parts.get('host', 'localhost')}"
+
+
+def _tell_first(client: SyncPrefectClient, sweep: FlowRun, data: Path) -> None:
+    ui = str(client.api_url).rstrip("/").removesuffix("/api")
+    assert sweep.state
+    say(f"\nThe first sweep ended {sweep.state.name}.\n")
+    show(sweeps.read_report(client, sweep) or f"{sweep.state.message}")
+    say(f"\nThe Prefect UI:  {ui}")
+    say(f"This sweep:      {ui}/v2/runs/flow-run/{sweep.id}")
+    say(f"Data and logs:   {data}")
+    say("\nSweeping every five minutes. Ctrl-C stops everything that was started here.\n")
+
+
+def _tell_later(client: SyncPrefectClient, first: FlowRun, check: sweeps.Check) -> None:
+    """One line a sweep, and one when the server falls silent, until interrupted."""
+    told = {first.id}
+    silent = False
+    while True:
+        check()
+        time.sleep(3)
+        try:
+            ended = sweeps.ended_since(client, first.end_time)
+        except httpx.HTTPError as error:
+            if not silent:
+                say(f"{datetime.now():%H:%M:%S}  The Prefect server does not answer: {error}")
+            silent = True
+            continue
+        silent = False
+        for sweep in ended:
+            if sweep.id not in told and sweep.end_time:
+                told.add(sweep.id)
+                say(f"{sweep.end_time.astimezone():%H:%M:%S}  {sweep.name}  {_outcome(sweep)}")
+
+
+def _outcome(sweep: FlowRun) -> str:
+    assert sweep.state
+    return f"{sweep.state.name}: {sweep.state.message}"

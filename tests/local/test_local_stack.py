@@ -1,0 +1,180 @@
+"""`make run` itself: what it prints, what it refuses, what it leaves behind, what it keeps."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import psycopg
+import pytest
+from psycopg.rows import TupleRow
+
+from deployments.processes import MARK
+from deployments.sweeps import DEPLOYMENT
+
+ROOT = Path(__file__).parents[2]
+READY = "Ctrl-C stops everything"
+
+
+class Stack:
+    """One `python -m deployments.local`, and what it prints."""
+
+    def __init__(self, data: Path, port: int, **environment: str) -> None:
+        self.output = data.with_name(f"output-{time.monotonic_ns()}")
+        self.environment = os.environ | {
+            "PROVISION_DATA_DIR": str(data),
+            "PROVISION_UI_PORT": str(port),
+            **environment,
+        }
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "deployments.local"],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_for(self, text: str, seconds: float) -> str:
+        deadline = time.monotonic() + seconds
+        while text not in (told := self.output.read_text()):
+            assert self.process.poll() is None, told
+            assert time.monotonic() < deadline, told
+            time.sleep(0.2)
+        return told
+
+    def wait_for_end(self, seconds: float = 60) -> tuple[int, str]:
+        return self.process.wait(timeout=seconds), self.output.read_text()
+
+
+@pytest.fixture
+def data(folder: Path) -> Iterator[Path]:
+    """A data folder; whatever runs on it is ended, also when the test fails."""
+    path = folder / "data"
+    yield path
+    for process in alive_on(path):
+        process.kill()
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+        return number
+
+
+def alive_on(data: Path) -> list[psutil.Process]:
+    """Every process that works on the folder: stacks, services, flow runs, PostgreSQL."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            named = (process.environ().get(MARK, ""), *process.cmdline())
+            mine = process.environ().get("PROVISION_DATA_DIR") == str(data)
+        except psutil.Error:
+            continue
+        if process.pid != os.getpid() and (mine or any(str(data) in word for word in named)):
+            found.append(process)
+    return found
+
+
+def query(data: Path, database: str, statement: str) -> list[TupleRow]:
+    url = f"postgresql://postgres@/{database}?host={data / 'postgres' / 'cluster'}"
+    with psycopg.connect(url) as connection:
+        return connection.execute(statement.encode()).fetchall()
+
+
+def deploy_again(stack: Stack, api: str) -> dict[str, Any]:
+    """Deploys as an operator does; the deployment as the server has it then."""
+    subprocess.run(
+        [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],
+        cwd=ROOT,
+        env=stack.environment
+        | {"PREFECT_API_URL": api, "PREFECT_HOME": str(stack.output.with_name("home"))},
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    found: dict[str, Any] = httpx.get(f"{api}/deployments/name/{DEPLOYMENT}").json()
+    return found
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(240)
+def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
+    first = Stack(data, port)
+    told = first.wait_for(READY, 120)
+    assert "The first sweep ended Reaped" in told
+    assert "hatmaker.example.com" in told
+    assert f"http://127.0.0.1:{port}" in told
+    assert "tailor.example.com" not in told, "it is in flight and young"
+
+    assert "Another `make run` uses" in Stack(data, port).wait_for_end()[1]
+    status, complaint = Stack(data.with_name("elsewhere"), port).wait_for_end()
+    assert status == 1
+    assert f"Port {port} is not to be had" in complaint
+    assert "Starting" not in complaint
+
+    api = f"http://127.0.0.1:{port}/api"
+    deployment = httpx.get(f"{api}/deployments/name/{DEPLOYMENT}").json()
+    schedule = deployment["schedules"][0]
+    assert schedule["active"]
+    assert deployment["concurrency_limit"] is None
+    pause = {"active": False}
+    httpx.patch(
+        f"{api}/deployments/{deployment['id']}/schedules/{schedule['id']}", json=pause
+    ).raise_for_status()
+    again = deploy_again(first, api)
+    assert again["id"] == deployment["id"]
+    assert [s["slug"] for s in again["schedules"]] == [schedule["slug"]]
+    assert again["schedules"][0]["schedule"] == schedule["schedule"]
+    assert not again["schedules"][0]["active"], "a redeploy must not wake a paused schedule"
+
+    sites = query(data, "provision", "SELECT id, metadata FROM sites ORDER BY id")
+    first.process.kill()
+    first.process.wait()
+    assert alive_on(data), "a killed parent leaves its services behind"
+
+    second = Stack(data, port)
+    assert "The first sweep ended Clean" in second.wait_for(READY, 120)
+    assert query(data, "provision", "SELECT id, metadata FROM sites ORDER BY id") == sites
+    states = query(data, "prefect", "SELECT state_name FROM flow_run")
+    assert {"Reaped", "Clean"} <= {name for (name,) in states}
+    second.process.send_signal(signal.SIGINT)
+    assert second.wait_for_end()[0] == 0
+    assert not alive_on(data)
+
+
+@pytest.mark.parametrize(
+    ("environment", "complaint"),
+    [
+        ({"PROVISION_UI_PORT": "http"}, "PROVISION_UI_PORT is a port"),
+        ({"PROVISION_DATABASE_URL": "mysql://x:s3cret@y/z"}, "no PostgreSQL URL"),
+        ({"PROVISION_DATABASE_URL": "postgresql://x:s3cret@127.0.0.1:1/z"}, "z on 127.0.0.1"),
+    ],
+)
+def test_says_what_is_wrong_before_it_starts_anything(
+    data: Path, port: int, environment: dict[str, str], complaint: str
+) -> None:
+    status, told = Stack(data, port, **environment).wait_for_end()
+    assert status == 1
+    assert complaint in told
+    assert "s3cret" not in told
+    assert "Traceback" not in told
+    assert not alive_on(data)
+
+
+def test_a_server_that_does_not_answer_is_named(data: Path, port: int) -> None:
+    stack = Stack(data, port, PREFECT_API_URL=f"http://127.0.0.1:{port}/api")
+    status, told = stack.wait_for_end()
+    assert status == 1
+    assert f"The Prefect server http://127.0.0.1:{port}/api/ did not answer" in told
+    assert "Migrating" not in told
+    assert not alive_on(data)
