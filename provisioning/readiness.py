@@ -56,7 +56,8 @@ SELECT current_database() AS database,
          AND has_table_privilege(to_regclass('terminal_failures'), 'INSERT')
          AND has_table_privilege(to_regclass('notices'), 'INSERT')
          AND has_table_privilege(to_regclass('notices'), 'UPDATE')
-         AND has_table_privilege(to_regclass('sweep_refusals'), 'INSERT') AS may_write
+         AND has_table_privilege(to_regclass('sweep_refusals'), 'INSERT')
+         AND has_table_privilege(to_regclass('sweep_refusals'), 'UPDATE') AS may_write
 """)
 
 
@@ -95,7 +96,7 @@ def complaint(facts: Facts, *, writes: bool) -> str | None:
         return (
             f"{facts.account} lacks rights on {where}. It needs SELECT and UPDATE (metadata) on "
             "sites, SELECT and INSERT on terminal_failures, notices and sweep_refusals, and "
-            "UPDATE on notices."
+            "UPDATE on notices and sweep_refusals."
         )
     return None
 

@@ -1,0 +1,115 @@
+"""The role that the README gives is enough for a sweep, and can do nothing beyond it."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning.caps import CapExceeded
+from provisioning.database import database
+from provisioning.failures import Source, fail_terminally
+from provisioning.outcomes import Outcome
+from provisioning.readiness import DatabaseUnready
+from provisioning.refusals import find_refusal, record_refusal
+from provisioning.sightings import look, look_again
+from tests.conftest import ROOT
+from tests.sites import Sites
+
+THRESHOLD = timedelta(minutes=30)
+
+
+def rights_of_the_readme() -> list[str]:
+    block = re.search(r"```sql\n(CREATE ROLE reaper.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert block
+    return [statement for statement in block[1].split(";") if statement.strip()]
+
+
+@pytest.fixture
+async def reaper(sites: Sites, database_url: str) -> AsyncIterator[AsyncEngine]:
+    """An engine that connects as the role of the README."""
+    await sites.run("DROP ROLE IF EXISTS reaper")
+    for statement in rights_of_the_readme():
+        await sites.run(statement)
+    async with database(database_url.replace("//postgres@", "//reaper@")) as engine:
+        yield engine
+    await sites.run("DROP OWNED BY reaper")
+
+
+async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites: Sites) -> None:
+    await sites.add_started(1, provision={"webhook": "https://merchant.example/hook"})
+    seen = await look(reaper, THRESHOLD, 100, writes=True)
+    run = uuid4()
+    for _ in range(2):
+        await record_refusal(reaper, run, CapExceeded(1, 0, 1, per_hour=False), seen)
+    assert (await find_refusal(reaper, run)).listed == 1
+    approved = await look(reaper, THRESHOLD, 100, writes=True, approved=run)
+    assert approved.stuck == seen.stuck
+    (site,) = seen.stuck
+    assert await look_again(reaper, site) is None
+    outcome = await fail_terminally(
+        reaper,
+        1,
+        site.attempt,
+        reason="watchdog: late",
+        source=Source.WATCHDOG,
+        started_before=datetime.now(UTC) - THRESHOLD,
+        teardown=True,
+    )
+    assert outcome is Outcome.REAPED
+    assert len(await sites.notices()) == 2
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [
+        "UPDATE sites SET domain = 'x'",
+        "UPDATE sites SET id = 2",
+        "INSERT INTO sites VALUES (2, 'x', '{}')",
+        "DELETE FROM sites",
+        "TRUNCATE sites",
+        "UPDATE terminal_failures SET reason = 'x'",
+        "DELETE FROM terminal_failures",
+        "DELETE FROM notices",
+        "DELETE FROM sweep_refusals",
+        "DROP INDEX sites_provision_in_flight",
+        "CREATE TABLE mine (n int)",
+    ],
+)
+async def test_the_role_can_do_nothing_else(reaper: AsyncEngine, beyond: str) -> None:
+    with pytest.raises(ProgrammingError, match=r"permission denied|must be owner"):
+        async with reaper.begin() as transaction:
+            await transaction.execute(text(beyond))
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "REVOKE UPDATE (metadata) ON sites FROM reaper",
+        "REVOKE INSERT ON terminal_failures FROM reaper",
+        "REVOKE INSERT ON notices FROM reaper",
+        "REVOKE UPDATE ON notices FROM reaper",
+        "REVOKE INSERT ON sweep_refusals FROM reaper",
+        "REVOKE UPDATE ON sweep_refusals FROM reaper",
+    ],
+)
+async def test_a_missing_right_to_write_is_said_and_stops_no_dry_run(
+    reaper: AsyncEngine, sites: Sites, lost: str
+) -> None:
+    await sites.run(lost)
+    with pytest.raises(DatabaseUnready, match="reaper lacks rights"):
+        await look(reaper, THRESHOLD, 100, writes=True)
+    await look(reaper, THRESHOLD, 100, writes=False)
+
+
+@pytest.mark.parametrize("table", ["sites", "terminal_failures", "notices", "sweep_refusals"])
+async def test_a_missing_right_to_read_is_said(
+    reaper: AsyncEngine, sites: Sites, table: str
+) -> None:
+    await sites.run(f"REVOKE SELECT ON {table} FROM reaper")
+    with pytest.raises(DatabaseUnready, match="reaper lacks rights"):
+        await look(reaper, THRESHOLD, 100, writes=False)
