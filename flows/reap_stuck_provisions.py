@@ -20,16 +20,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.caps import CapExceeded, Caps
 from provisioning.database import database
-from provisioning.endings import Ending, Result, conclude, in_words, nearness, refuse
+from provisioning.endings import Ending, NotLookedUp, Result, conclude, in_words, nearness, refuse
 from provisioning.failures import Source
 from provisioning.outcomes import Outcome
 from provisioning.readiness import DatabaseUnready, explain
 from provisioning.refusals import LISTED, NotApprovable
 from provisioning.report import refusal_report, report
+from provisioning.rounds import Deliveries
 from provisioning.settings import SettingsInvalid, settings
 from provisioning.sightings import Candidate, Sighting, last_hour
 from provisioning.text import count, duration, one_line
 from tasks.check_cap import check_cap
+from tasks.deliver_notice import deliver_owed
 from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
 from tasks.history import refusals_in_a_row
@@ -134,9 +136,12 @@ async def sweep(
         for site in sighting.stuck
     ]
 
-    ending, message = conclude(sighting, results, dry_run=dry_run, near=near, approves=approves)
+    notices = None if dry_run else await _deliver(engine)
+    ending, message = conclude(
+        sighting, results, dry_run=dry_run, near=near, approves=approves, notices=notices
+    )
     link = url_for("flow-run", obj_id=approves.flow_run_id) if approves else None
-    await publish_report(report(ending, message, sighting, results, approves=link))
+    await publish_report(report(ending, message, sighting, results, approves=link, notices=notices))
     return _state(ending, message)
 
 
@@ -188,8 +193,8 @@ async def _refused(
     """End red with the evidence, and keep what was seen, so that a person can approve it."""
     log = get_run_logger()
     run_id = UUID(flow_run.id)
-    message = refuse(sighting, exceeded, await refusals_in_a_row(), dry_run=dry_run)
-    log.error(message)
+    streak = await refusals_in_a_row()
+    log.error(refuse(sighting, exceeded, streak, dry_run=dry_run, notices=None))
     approvable, hour = False, []
     try:
         if not dry_run:
@@ -199,13 +204,28 @@ async def _refused(
             hour = await last_hour(engine)
     except DBAPIError as error:
         log.error("The evidence of this refusal is not complete: %s", explain(error))
+    notices = None if dry_run else await _deliver(engine)
+    message = refuse(sighting, exceeded, streak, dry_run=dry_run, notices=notices)
     await publish_report(
         refusal_report(
-            message, sighting, exceeded, run_id=run_id if approvable else None, hour=hour
+            message,
+            sighting,
+            exceeded,
+            run_id=run_id if approvable else None,
+            hour=hour,
+            notices=notices,
         )
     )
     await announce_refused(exceeded, run_id)
     return _state(Ending.REFUSED, message)
+
+
+async def _deliver(engine: AsyncEngine) -> Deliveries | NotLookedUp:
+    """Send what this run, earlier ones and the chain left owed."""
+    try:
+        return await deliver_owed(engine)
+    except DBAPIError as error:
+        return NotLookedUp(explain(error))
 
 
 def _log_sighting(sighting: Sighting) -> None:

@@ -10,6 +10,7 @@ from provisioning.caps import CapExceeded, Caps
 from provisioning.evidence import largest_group
 from provisioning.outcomes import Outcome
 from provisioning.refusals import Refusal
+from provisioning.rounds import Deliveries
 from provisioning.sightings import Candidate, Sighting
 from provisioning.text import count, duration
 
@@ -64,6 +65,20 @@ def tally(results: Sequence[Result]) -> str:
     return ", ".join(f"{numbers[o]:,} {in_words(o)}" for o in Outcome if numbers[o])
 
 
+@dataclass(frozen=True)
+class NotLookedUp:
+    """What is owed could not be looked up. It stays owed, and is never taken for nothing."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"not looked up and left to the next sweep, since {self.reason}"
+
+
+NoticesSent = Deliveries | NotLookedUp | None
+"""What came of the notices; None where a dry run sends none."""
+
+
 def conclude(
     sighting: Sighting,
     results: Sequence[Result],
@@ -71,13 +86,14 @@ def conclude(
     dry_run: bool,
     near: str | None,
     approves: Refusal | None,
+    notices: NoticesSent,
 ) -> tuple[Ending, str]:
     """The state of a run that was not refused, and its message."""
     numbers = Counter(result.outcome for result in results)
     ending = Ending.CLEAN
     if numbers[Outcome.REAPED]:
         ending = Ending.REAPED
-    if numbers[Outcome.ERRORED]:
+    if numbers[Outcome.ERRORED] or _left_over(notices):
         ending = Ending.INCOMPLETE
     if dry_run:
         ending = Ending.REHEARSED
@@ -91,9 +107,20 @@ def conclude(
         *([f"Approves {approves}"] if approves else []),
         found,
         *([near] if near else []),
+        *_said_of(notices),
         f"{sighting.in_flight:,} in flight, {sighting.unreadable_total:,} with an unreadable start",
     ]
     return ending, ". ".join(sentences) + "."
+
+
+def _said_of(notices: NoticesSent) -> list[str]:
+    quiet = notices is None or (isinstance(notices, Deliveries) and notices.quiet)
+    return [] if quiet else [f"Notices: {notices}"]
+
+
+def _left_over(notices: NoticesSent) -> bool:
+    """Whether the platform may still hold what a failed attempt made."""
+    return isinstance(notices, NotLookedUp) or bool(notices and notices.teardowns_owed)
 
 
 @dataclass(frozen=True)
@@ -111,12 +138,18 @@ class Streak:
 
 
 def refuse(
-    sighting: Sighting, refusal: CapExceeded, streak: Streak | None, *, dry_run: bool
+    sighting: Sighting,
+    refusal: CapExceeded,
+    streak: Streak | None,
+    *,
+    dry_run: bool,
+    notices: NoticesSent,
 ) -> str:
     """The message of a refused run: the numbers, the evidence, and what to do next.
 
     Args:
         streak: None where the history could not be read, which stops no refusal.
+        notices: those owed are sent also when a sweep refuses.
     """
     again = "the hour's sum would pass" if refusal.per_hour else "more are stuck than"
     sentences = [
@@ -127,6 +160,7 @@ def refuse(
         *([str(streak)] if streak else []),
         f"The next scheduled sweep asks again, and refuses while {again} the cap",
         "Something systemic broke: read the report of this run before letting anything through",
+        *_said_of(notices),
     ]
     return ". ".join(sentences) + "."
 

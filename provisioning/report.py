@@ -5,9 +5,11 @@ from datetime import timedelta
 from uuid import UUID
 
 from provisioning.caps import CapExceeded
-from provisioning.endings import Ending, Result, in_words
+from provisioning.endings import Ending, NoticesSent, Result, in_words
 from provisioning.evidence import Group, by_start, by_step, largest_group
 from provisioning.outcomes import Outcome
+from provisioning.owed import Notice
+from provisioning.rounds import Deliveries
 from provisioning.sightings import Candidate, PastSweep, Sighting
 from provisioning.text import cell, duration
 
@@ -22,6 +24,7 @@ def report(
     results: Sequence[Result],
     *,
     approves: str | None,
+    notices: NoticesSent,
 ) -> str:
     """The report of a run that looked and acted, or rehearsed.
 
@@ -42,6 +45,7 @@ def report(
                 ],
                 len(results),
             ),
+            *_notices(notices),
             *_unreadable(sighting),
         ]
     )
@@ -54,6 +58,7 @@ def refusal_report(
     *,
     run_id: UUID | None,
     hour: Sequence[PastSweep],
+    notices: NoticesSent,
 ) -> str:
     """The report of a refused run: its evidence, and how to let exactly that through.
 
@@ -84,6 +89,7 @@ def refusal_report(
                 [_site(candidate, sighting) for candidate in sighting.stuck[:ROWS]],
                 refusal.found,
             ),
+            *_notices(notices),
             *_unreadable(sighting),
         ]
     )
@@ -148,6 +154,38 @@ def _groups(title: str, label: str, groups: Sequence[Group]) -> list[str]:
         for group in groups
     ]
     return _table(title, [label, "Sites", "Started (UTC)"], rows, len(rows))
+
+
+def _notices(deliveries: NoticesSent) -> list[str]:
+    """What is owed, since when and how often tried, and what was given up within a day."""
+    if not isinstance(deliveries, Deliveries):
+        return []
+    columns = ["Site", "Domain", "Notice", "Receiver", "Failed", "Tries", "Last answer"]
+    owed = deliveries.webhooks_owed + deliveries.teardowns_owed
+    return [
+        *_table("Notices still owed", columns, _notice_rows(deliveries, deliveries.owed), owed),
+        *_table(
+            "Notices given up within a day",
+            columns,
+            _notice_rows(deliveries, deliveries.given_up),
+            deliveries.given_up_total,
+        ),
+    ]
+
+
+def _notice_rows(deliveries: Deliveries, notices: Sequence[Notice]) -> list[list[str]]:
+    return [
+        [
+            str(notice.site_id),
+            cell(notice.domain),
+            notice.kind.value,
+            cell(notice.receiver) or "–",
+            f"{duration(deliveries.listed_at - notice.failed_at)} ago",
+            f"{notice.attempts:,}",
+            cell(notice.last_error, 200) or "–",
+        ]
+        for notice in notices[:ROWS]
+    ]
 
 
 def _unreadable(sighting: Sighting) -> list[str]:

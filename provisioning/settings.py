@@ -45,6 +45,26 @@ def _signing_secret(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _url_without_user(secret: SecretStr) -> SecretStr:
+    target = parsed(_http_url(secret).get_secret_value())
+    if target is not None and target.userinfo:
+        raise ValueError("has a user part, which would take the place of the bearer token")
+    return secret
+
+
+def _bearer_token(secret: SecretStr) -> SecretStr:
+    token = secret.get_secret_value().strip()
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise ValueError("not a bearer token: printable ASCII without spaces")
+    return SecretStr(token)
+
+
+def _health_url(template: str) -> str:
+    if "{domain}" not in template or parsed(template.replace("{domain}", "shop.example")) is None:
+        raise ValueError("not an http or https URL with {domain} in it")
+    return template
+
+
 class Settings(BaseSettings):
     """The settings of a worker, each read from `PROVISION_` and its name."""
 
@@ -68,6 +88,22 @@ class Settings(BaseSettings):
     webhook_allow_private_networks: Annotated[
         bool, Field(description="For trials: merchants' URLs may lead to private addresses")
     ] = False
+    upstream_url: Annotated[
+        Annotated[SecretStr, AfterValidator(_url_without_user)] | None,
+        Field(description="The API that makes sites for the chain; the sweep does not need it"),
+    ] = None
+    upstream_token: Annotated[
+        Annotated[SecretStr, AfterValidator(_bearer_token)] | None,
+        Field(description="The bearer token of that API"),
+    ] = None
+    upstream_server: Annotated[
+        str | None, Field(description="That API's id of the server on which sites are made")
+    ] = None
+    health_url: Annotated[
+        str,
+        AfterValidator(_health_url),
+        Field(description="Where the chain asks whether a site answers; {domain} is the site's"),
+    ] = "https://{domain}/"
 
 
 @cache

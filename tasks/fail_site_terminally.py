@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.failures import Source, fail_terminally, is_claimed_by
 from provisioning.outcomes import Outcome
+from provisioning.settings import settings
 from provisioning.sightings import Candidate
 from tasks.step import database_step
 
@@ -31,6 +32,7 @@ async def fail_site_terminally(
         source=source,
         flow_run_id=flow_run_id,
         started_before=cutoff,
+        teardown=settings().teardown_url is not None,
     )
     # A connection can be lost after the commit and before its answer: the failure that this try
     # finds may be the one that the try before it recorded.

@@ -149,7 +149,7 @@ async def test_two_sweeps_at_the_same_moment_fail_each_site_once(
     sweep: Sweep, sites: Sites
 ) -> None:
     for site_id in range(20):
-        await sites.add_started(site_id, provision={"webhook": f"https://m.example/{site_id}"})
+        await sites.add_started(site_id, provision={"webhook": f"http://127.0.0.1:1/{site_id}"})
     states = await asyncio.gather(sweep(), sweep())
     assert {state.name for state in states} <= {"Reaped", "Clean"}
     assert await sites.ledger() == list(range(20))

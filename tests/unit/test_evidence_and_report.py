@@ -1,6 +1,7 @@
 """The evidence of a refusal, and the report: readable, bounded, free of markup from outside."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 
@@ -52,7 +53,9 @@ def outcomes(*chosen: Outcome) -> list[Result]:
 def test_the_state_of_a_run(results: list[Outcome], dry_run: bool, ending: Ending) -> None:
     made = outcomes(*results)
     seen = sighting(*(result.candidate for result in made))
-    assert conclude(seen, made, dry_run=dry_run, near=None, approves=None)[0] is ending
+    assert (
+        conclude(seen, made, dry_run=dry_run, near=None, approves=None, notices=None)[0] is ending
+    )
 
 
 def test_only_a_refusal_and_an_incomplete_run_are_red() -> None:
@@ -62,7 +65,7 @@ def test_only_a_refusal_and_an_incomplete_run_are_red() -> None:
 def test_the_message_holds_the_numbers() -> None:
     made = outcomes(Outcome.REAPED, Outcome.REAPED, Outcome.FINISHED)
     seen = sighting(*(result.candidate for result in made), in_flight=12, unreadable_total=1)
-    assert conclude(seen, made, dry_run=False, near=None, approves=None)[1] == (
+    assert conclude(seen, made, dry_run=False, near=None, approves=None, notices=None)[1] == (
         "3 stuck sites found: 2 reaped, 1 finished meanwhile. "
         "12 in flight, 1 with an unreadable start."
     )
@@ -111,7 +114,9 @@ def test_start_times_fall_into_few_groups_that_add_up(ages: list[timedelta]) -> 
 def test_a_refusal_says_the_numbers_the_age_and_what_to_do() -> None:
     seen = sighting(*(candidate(i) for i in range(26)))
     streak = Streak(3, NOW - timedelta(minutes=10))
-    message = refuse(seen, CapExceeded(26, 0, 25, per_hour=False), streak, dry_run=False)
+    message = refuse(
+        seen, CapExceeded(26, 0, 25, per_hour=False), streak, dry_run=False, notices=None
+    )
     for part in (
         "26 stuck sites, over the cap of 25 a run: nothing was changed",
         "26 of 26 stopped at step dns",
@@ -124,9 +129,8 @@ def test_a_refusal_says_the_numbers_the_age_and_what_to_do() -> None:
 
 def test_the_report_of_a_huge_refusal_is_bounded_and_names_the_step_first() -> None:
     stuck = [candidate(i, "dns" if i < 4_960 else "certificate") for i in range(5_000)]
-    shown = refusal_report(
-        "m", sighting(*stuck), CapExceeded(5_000, 0, 25, per_hour=False), run_id=None, hour=[]
-    )
+    refusal = CapExceeded(5_000, 0, 25, per_hour=False)
+    shown = refusal_report("m", sighting(*stuck), refusal, run_id=uuid4(), hour=[], notices=None)
     assert len(shown.encode()) < 200_000
     assert "4,960 of 5,000 stopped at step dns" in shown.splitlines()[0]
     assert f"… and {5_000 - ROWS:,} more." in shown
@@ -138,9 +142,8 @@ def test_the_worst_report_stays_under_its_bound() -> None:
     unreadable = tuple(Unreadable(i, ugly, "<" * 200) for i in range(100))
     seen = sighting(*stuck, unreadable=unreadable, unreadable_total=100_000)
     results = [Result(site, Outcome.ERRORED, "\\" * 5_000) for site in stuck]
-    assert (
-        len(report(Ending.INCOMPLETE, "m" * 9_000, seen, results, approves=None).encode()) < 400_000
-    )
+    shown = report(Ending.INCOMPLETE, "m" * 9_000, seen, results, approves=None, notices=None)
+    assert len(shown.encode()) < 400_000
 
 
 def test_the_report_lists_trouble_first_and_escapes_what_comes_from_outside() -> None:
@@ -152,7 +155,9 @@ def test_the_report_lists_trouble_first_and_escapes_what_comes_from_outside() ->
     seen = sighting(
         candidate(1), bad, unreadable=(Unreadable(3, "shop-3.example", ""),), unreadable_total=1
     )
-    shown = report(Ending.INCOMPLETE, "1 reaped, 1 errored", seen, results, approves=None)
+    shown = report(
+        Ending.INCOMPLETE, "1 reaped, 1 errored", seen, results, approves=None, notices=None
+    )
     rows = [line for line in shown.splitlines() if line.startswith(("| 1 ", "| 2 ", "| 3 "))]
     assert rows == [
         r"| 2 | a\|b \<img\> | 1 h 0 min | dns | errored: the platform's trigger said \| no |",

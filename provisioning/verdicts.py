@@ -1,0 +1,98 @@
+"""What an attempt comes to: delivered, given up, or owed until later. Pure decisions."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+
+from provisioning.delivery import Answer, Result, Unsendable
+from provisioning.notices import Kind
+
+BACKOFF = [
+    timedelta(minutes=4),  # just below the sweep's interval, so that the very next one tries again
+    timedelta(minutes=15),
+    timedelta(hours=1),
+    timedelta(hours=3),
+    timedelta(hours=6),
+    timedelta(hours=12),
+]
+"""How long to wait after each failed attempt; the last one again and again."""
+
+GIVE_UP_AFTER = timedelta(days=3)
+"""Counted from the failure: no attempt is put off past it."""
+
+FEWEST_ATTEMPTS = 5
+"""None is given up before: a teardown may have waited for days for its URL to be set."""
+
+LONGEST_RETRY_AFTER = timedelta(hours=24)
+
+_GONE = 410
+_ASKS_FOR_TIME = (429, 503)
+_TORN_DOWN_ALREADY = (404, 410)
+
+
+class Fate(StrEnum):
+    """What became of an attempt."""
+
+    DELIVERED = "delivered"
+    OWED = "still owed"
+    GIVEN_UP = "given up"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The fate, the reason for people, and for what is owed how long to wait at least."""
+
+    fate: Fate
+    reason: str
+    wait: timedelta = timedelta(0)
+
+
+def judge(
+    kind: Kind, result: Result, *, attempts: int, failed_at: datetime, now: datetime
+) -> Verdict:
+    """Decide over one attempt.
+
+    Args:
+        attempts: how many there were, this one included.
+        failed_at: when the site was failed.
+        now: the database's clock.
+    """
+    if isinstance(result, Unsendable):
+        return Verdict(Fate.GIVEN_UP, result.reason)
+    wait, reason = _backoff(attempts), ""
+    if isinstance(result, Answer):
+        status, reason = result.status, f"answered {result.status}"
+        if 200 <= status < 300 or (kind is Kind.TEARDOWN and status in _TORN_DOWN_ALREADY):
+            return Verdict(Fate.DELIVERED, reason)
+        if status == _GONE:
+            return Verdict(Fate.GIVEN_UP, f"{reason}: the receiver wants no more")
+        if 300 <= status < 400:
+            reason = f"{reason}: redirects are not followed"
+        if status in _ASKS_FOR_TIME:
+            wait = max(wait, retry_after(result.retry_after, now))
+    else:
+        reason = result.reason
+    if attempts >= FEWEST_ATTEMPTS and now + wait > failed_at + GIVE_UP_AFTER:
+        return Verdict(Fate.GIVEN_UP, f"{reason}, after {attempts} attempts")
+    return Verdict(Fate.OWED, reason, wait)
+
+
+def _backoff(attempts: int) -> timedelta:
+    return BACKOFF[min(max(attempts, 1), len(BACKOFF)) - 1]
+
+
+def retry_after(header: str | None, now: datetime) -> timedelta:
+    """A Retry-After header, in seconds or as an HTTP date, as a wait from `now`.
+
+    Zero where there is none or it can't be read; never longer than a day.
+    """
+    text = (header or "").strip()
+    try:
+        if text.isascii() and text.isdigit():
+            return timedelta(seconds=min(int(text), LONGEST_RETRY_AFTER.total_seconds()))
+        date = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return timedelta(0)
+    moment = date.replace(tzinfo=UTC) if date.tzinfo is None else date
+    return min(max(moment - now, timedelta(0)), LONGEST_RETRY_AFTER)
