@@ -1,8 +1,13 @@
 """URLs to send to. Each is a secret: path, query and user part may hold a token."""
 
+import re
+
 import httpx
 
 from provisioning.text import one_line
+
+_HOST = re.compile(rb"[A-Za-z0-9._-]+|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*")
+"""A name or an address. What httpx has to escape is neither, and may be a part of a secret."""
 
 
 def parsed(url: str) -> httpx.URL | None:
@@ -12,8 +17,8 @@ def parsed(url: str) -> httpx.URL | None:
     except (httpx.InvalidURL, UnicodeError):
         return None
     port_exists = target.port is None or 0 < target.port < 65536
-    usable = target.scheme in ("http", "https") and target.raw_host and port_exists
-    return target if usable else None
+    host_exists = _HOST.fullmatch(target.raw_host) is not None
+    return target if target.scheme in ("http", "https") and host_exists and port_exists else None
 
 
 def origin(target: httpx.URL) -> str:
