@@ -19,7 +19,7 @@ SILENCE_TIMEOUT = 40
 """Seconds without an answer from the network before a connection counts as lost."""
 
 LOCK_TIMEOUT = "500ms"
-"""How long a write waits for a row that somebody else holds: then that site is `busy`."""
+"""How long a statement waits for a lock: then the site is `busy`, or the step is tried again."""
 
 _SESSION = {
     # psycopg reads timestamptz under DateStyle ISO only, and databases and roles may differ.
@@ -27,6 +27,7 @@ _SESSION = {
     "datestyle": "ISO",
     "default_transaction_isolation": "read\\ committed",
     "statement_timeout": f"{STATEMENT_TIMEOUT}s",
+    "lock_timeout": LOCK_TIMEOUT,
     "idle_in_transaction_session_timeout": f"{STATEMENT_TIMEOUT}s",
 }
 
@@ -77,6 +78,11 @@ def sqlstate(error: BaseException) -> str | None:
     return getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
 
 
+def is_locked(error: BaseException) -> bool:
+    """Whether somebody held a lock for longer than a statement waits for one."""
+    return sqlstate(error) == "55P03"
+
+
 def is_transient(error: BaseException) -> bool:
     """Whether the same statement can succeed a moment later without anybody's help."""
     if not isinstance(error, DBAPIError):
@@ -84,4 +90,4 @@ def is_transient(error: BaseException) -> bool:
     code = sqlstate(error)
     if code is None:
         return error.connection_invalidated or type(error).__name__ == "OperationalError"
-    return code.startswith(_TRANSIENT_CLASSES)
+    return code.startswith(_TRANSIENT_CLASSES) or is_locked(error)

@@ -2,22 +2,31 @@
 
 from datetime import datetime
 from enum import StrEnum
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from sqlalchemy import Text, bindparam, cast, func, insert, select, text, true, update
-from sqlalchemy.dialects.postgresql import insert as insert_or_ignore
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    DateTime,
+    Text,
+    Uuid,
+    bindparam,
+    func,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.database import LOCK_TIMEOUT, sqlstate
-from provisioning.notices import Failure, notices_owed
+from provisioning.database import is_locked
+from provisioning.notices import owed_for
 from provisioning.outcomes import Outcome, moved_on
-from provisioning.schema import notices, sites, terminal_failures
+from provisioning.schema import sites, terminal_failures
 from provisioning.sightings import standing
-from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, WEBHOOK
+from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, WEBHOOK, iso
 from provisioning.text import storable
-
-_LOCK_NOT_AVAILABLE = "55P03"
 
 
 class Source(StrEnum):
@@ -42,9 +51,9 @@ async def fail_terminally(
 ) -> Outcome:
     """Fail one attempt of one site, once: the mark, the ledger row and the notices owed.
 
-    All three are one transaction. The mark is one UPDATE whose own WHERE repeats every condition,
-    so whoever comes second, the chain or another sweep, changes nothing and owes nothing. Nothing
-    is sent here: what is owed survives a crash, and whoever delivers holds no lock.
+    All three are one statement. The mark is an UPDATE whose own WHERE repeats every condition, so
+    whoever comes second, the chain or another sweep, changes nothing and owes nothing. Nothing is
+    sent here: what is owed survives a crash, and whoever delivers holds no lock.
 
     Args:
         attempt: the start stamp, verbatim.
@@ -62,20 +71,23 @@ async def fail_terminally(
     """
     try:
         async with engine.begin() as transaction:
-            await transaction.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
-            failure = await _mark(
-                transaction, site_id, attempt, storable(reason), source, flow_run_id, started_before
+            marked = await transaction.execute(
+                _FAIL,
+                {
+                    "site": site_id,
+                    "attempt": attempt,
+                    "reason": storable(reason),
+                    "source": source.value,
+                    "run": flow_run_id,
+                    "started_before": started_before,
+                    "teardown": teardown,
+                },
             )
-            if failure is None:
-                lost_to = moved_on(await standing(transaction, site_id), attempt)
-                return lost_to or Outcome.BUSY
-            if await _enter_in_ledger(transaction, failure):
-                owed = notices_owed(failure, teardown=teardown)
-                if owed:
-                    await transaction.execute(insert(notices), owed)
-            return Outcome.REAPED
+            if marked.one_or_none() is not None:
+                return Outcome.REAPED
+            return moved_on(await standing(transaction, site_id), attempt) or Outcome.BUSY
     except DBAPIError as error:
-        if sqlstate(error) == _LOCK_NOT_AVAILABLE:
+        if is_locked(error):
             return Outcome.BUSY
         raise
 
@@ -91,79 +103,51 @@ async def is_claimed_by(engine: AsyncEngine, site_id: int, attempt: str, flow_ru
         return (await connection.execute(query)).one_or_none() is not None
 
 
-async def _mark(
-    transaction: AsyncConnection,
-    site_id: int,
-    attempt: str,
-    reason: str,
-    source: Source,
-    flow_run_id: UUID | None,
-    started_before: datetime | None,
-) -> Failure | None:
-    """Write the mark where every condition still holds; None where one does not."""
-    failed_at = func.to_char(
-        func.timezone("UTC", func.now()), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"', type_=Text()
+_SITE = bindparam("site", type_=BigInteger())
+_ATTEMPT = bindparam("attempt", type_=Text())
+_REASON = bindparam("reason", type_=Text())
+_SOURCE = bindparam("source", type_=Text())
+_RUN = bindparam("run", type_=Uuid())
+_STARTED_BEFORE = bindparam("started_before", type_=DateTime(timezone=True))
+_TEARDOWN = bindparam("teardown", type_=Boolean())
+
+_MARK = (
+    update(sites)
+    .where(
+        sites.c.id == _SITE,
+        STARTED == _ATTEMPT,
+        IN_FLIGHT,
+        or_(_STARTED_BEFORE.is_(None), STARTED_INSTANT < _STARTED_BEFORE),
     )
-    mark = func.jsonb_build_object(
-        "failed_at",
-        failed_at,
-        "reason",
-        cast(reason, Text),
-        "source",
-        cast(source.value, Text),
-        "started_at",
-        STARTED,
-        "flow_run_id",
-        cast(flow_run_id and str(flow_run_id), Text),
-    )
-    row = (
-        await transaction.execute(
-            update(sites)
-            .where(
-                sites.c.id == site_id,
-                STARTED == bindparam("attempt", attempt, type_=Text()),
-                IN_FLIGHT,
-                STARTED_INSTANT < started_before if started_before else true(),
+    .values(
+        metadata=sites.c.metadata.concat(
+            func.jsonb_build_object(
+                "terminal_failure",
+                func.jsonb_build_object(
+                    *("failed_at", iso(func.now())),
+                    *("reason", _REASON),
+                    *("source", _SOURCE),
+                    *("started_at", STARTED),
+                    *("flow_run_id", _RUN),
+                ),
             )
-            .values(
-                metadata=sites.c.metadata.concat(func.jsonb_build_object("terminal_failure", mark))
-            )
-            .returning(sites.c.domain, WEBHOOK.label("webhook"), func.now().label("failed_at"))
         )
-    ).one_or_none()
-    if row is None:
-        return None
-    return Failure(
-        id=uuid4(),
-        site_id=site_id,
-        domain=row.domain,
-        attempt=attempt,
-        failed_at=row.failed_at,
-        reason=reason,
-        source=source.value,
-        flow_run_id=flow_run_id,
-        webhook=row.webhook,
     )
+    .returning(sites.c.id, sites.c.domain, WEBHOOK.label("webhook"))
+    .cte("mark")
+)
 
-
-async def _enter_in_ledger(transaction: AsyncConnection, failure: Failure) -> bool:
-    """Claim the attempt; False where it was claimed before and its mark has since been lost.
-
-    A platform that saves a stale whole document over the mark gets it marked again, and nobody is
-    told twice.
-    """
-    claimed = await transaction.execute(
-        insert_or_ignore(terminal_failures)
-        .values(
-            id=failure.id,
-            site_id=failure.site_id,
-            attempt=failure.attempt,
-            failed_at=failure.failed_at,
-            reason=failure.reason,
-            source=failure.source,
-            flow_run_id=failure.flow_run_id,
-        )
-        .on_conflict_do_nothing(index_elements=["site_id", "attempt"])
-        .returning(terminal_failures.c.id)
+# A platform that saves a stale whole document over the mark gets it marked again, and nobody is
+# told twice: the attempt is in the ledger, so nothing is entered and nothing is owed.
+_ENTRY = (
+    insert(terminal_failures)
+    .from_select(
+        ["id", "site_id", "attempt", "failed_at", "reason", "source", "flow_run_id"],
+        select(func.gen_random_uuid(), _MARK.c.id, _ATTEMPT, func.now(), _REASON, _SOURCE, _RUN),
     )
-    return claimed.one_or_none() is not None
+    .on_conflict_do_nothing(index_elements=["site_id", "attempt"])
+    .returning(*terminal_failures.c)
+    .cte("entry")
+)
+
+_FAIL = select(_MARK.c.id).add_cte(_ENTRY, owed_for(_MARK, _ENTRY, teardown=_TEARDOWN).cte("owed"))

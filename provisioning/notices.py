@@ -1,11 +1,25 @@
 """What is owed for a failure: a webhook to the merchant, a teardown to the platform."""
 
-import json
-from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
-from uuid import UUID, uuid4
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Insert,
+    LargeBinary,
+    Text,
+    cast,
+    func,
+    insert,
+    literal_column,
+    null,
+    select,
+    union_all,
+)
+
+from provisioning.schema import notices
+from provisioning.stamps import iso
 
 EVENT_TYPE = "site.provision_failed"
 
@@ -17,59 +31,49 @@ class Kind(StrEnum):
     TEARDOWN = "teardown"
 
 
-@dataclass(frozen=True)
-class Failure:
-    """One attempt of one site, failed for good. `webhook` is a secret: it may hold a token."""
+def owed_for(mark: CTE, entry: CTE, *, teardown: ColumnElement[bool]) -> Insert:
+    """Record the notices for a failure that is being entered in the ledger.
 
-    id: UUID
-    site_id: int
-    domain: str | None
-    attempt: str
-    failed_at: datetime
-    reason: str
-    source: str
-    flow_run_id: UUID | None
-    webhook: str | None = field(repr=False)
+    A blank webhook owes nothing. A teardown has no URL of its own: it goes to wherever the
+    operator's setting points when it is sent, so that a corrected setting reaches what is owed.
 
-
-def notices_owed(failure: Failure, *, teardown: bool) -> list[dict[str, Any]]:
-    """The rows of `notices` for a failure that was just entered in the ledger.
-
-    A teardown has no URL of its own: it goes to wherever the operator's setting points when it is
-    sent, so that a corrected setting reaches what is already owed.
+    Args:
+        mark: the site as it is marked: `id`, `domain` and `webhook`.
+        entry: its new row of the ledger; no row where the attempt had one before.
     """
-    owed: list[tuple[Kind, str | None]] = []
-    if failure.webhook is not None and failure.webhook.strip():
-        owed.append((Kind.WEBHOOK, failure.webhook))
-    if teardown:
-        owed.append((Kind.TEARDOWN, None))
-    return [
-        {
-            "id": uuid4(),
-            "failure_id": failure.id,
-            "kind": kind.value,
-            "url": url,
-            "body": body(failure),
-        }
-        for kind, url in owed
-    ]
+    both = entry.join(mark, mark.c.id == entry.c.site_id)
+
+    def row(kind: Kind, url: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+        name: ColumnElement[str] = literal_column(f"'{kind.value}'")
+        return [func.gen_random_uuid(), entry.c.id, name, url, body(mark, entry)]
+
+    return insert(notices).from_select(
+        ["id", "failure_id", "kind", "url", "body"],
+        union_all(
+            select(*row(Kind.WEBHOOK, mark.c.webhook))
+            .select_from(both)
+            .where(func.btrim(mark.c.webhook) != ""),
+            select(*row(Kind.TEARDOWN, cast(null(), Text))).select_from(both).where(teardown),
+        ),
+    )
 
 
-def body(failure: Failure) -> bytes:
+def body(mark: CTE, entry: CTE) -> ColumnElement[bytes]:
     """The payload, in the shape that the Standard Webhooks specification recommends.
 
     Fixed when the failure is recorded: every attempt to deliver it sends the same bytes.
     """
-    payload = {
-        "type": EVENT_TYPE,
-        "timestamp": failure.failed_at.isoformat().replace("+00:00", "Z"),
-        "data": {
-            "failure_id": str(failure.id),
-            "site_id": failure.site_id,
-            "domain": failure.domain,
-            "attempt": failure.attempt,
-            "reason": failure.reason,
-            "source": failure.source,
-        },
-    }
-    return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+    payload = func.json_build_object(
+        *("type", EVENT_TYPE),
+        *("timestamp", iso(entry.c.failed_at)),
+        "data",
+        func.json_build_object(
+            *("failure_id", entry.c.id),
+            *("site_id", entry.c.site_id),
+            *("domain", mark.c.domain),
+            *("attempt", entry.c.attempt),
+            *("reason", entry.c.reason),
+            *("source", entry.c.source),
+        ),
+    )
+    return func.convert_to(cast(payload, Text), "UTF8", type_=LargeBinary())

@@ -128,6 +128,11 @@ def explain(error: DBAPIError) -> str:
                 f"a statement was cancelled, most likely by the {STATEMENT_TIMEOUT}-second limit "
                 f"({cause}). Look for locks on `sites` and for load on the server."
             )
+        case "55P03":
+            return (
+                f"somebody holds a lock ({cause}), such as an ALTER TABLE or a long transaction. "
+                "Look at pg_locks; the next sweep tries again."
+            )
         case "42501":
             return f"the database refused it ({cause}). Grant the rights that the README lists."
         case code:

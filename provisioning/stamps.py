@@ -6,6 +6,7 @@ generic plan, silently, from the sixth execution of a prepared statement on.
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import ColumnElement, DateTime, Index, Text, and_, func, literal_column, or_
 
@@ -32,6 +33,13 @@ STARTED_INSTANT: ColumnElement[datetime] = func.iso_instant(STARTED, type_=DateT
 """The start stamp as an instant; NULL where it can't be read. Never raises."""
 
 IN_FLIGHT = and_(STARTED.is_not(None), FAILED.is_(None), COMPLETED.is_(None))
+
+
+def iso(instant: ColumnElement[Any]) -> ColumnElement[str]:
+    """An instant as a stamp: ISO-8601, UTC, microseconds."""
+    return func.to_char(
+        func.timezone("UTC", instant), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"', type_=Text()
+    )
 
 
 def stuck_before(cutoff: ColumnElement[datetime]) -> ColumnElement[bool]:

@@ -1,0 +1,76 @@
+-- The contract of a chain, for platforms in other languages: what `provisioning/chain.py` does, as
+-- SQL for PostgreSQL. Each statement is one transaction of its own at READ COMMITTED, after
+-- SET LOCAL lock_timeout = '500ms'. No row back means that nothing was changed.
+--
+-- All conditions stand in the UPDATE's own WHERE: that is what lets exactly one of a chain and a
+-- sweep through. Do not read first and write later, and never save a whole document.
+
+-- begin: a new attempt, unless one is in flight. Gives its name; keep it, verbatim.
+UPDATE sites SET metadata = coalesce(nullif(metadata, 'null'), '{}') - 'terminal_failure'
+    || jsonb_build_object('provision',
+         coalesce(nullif(metadata -> 'provision', 'null'), '{}') - '{step,upstream_id,run_id}'::text[]
+         || jsonb_build_object('started_at',
+              to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))
+    || CASE WHEN jsonb_typeof(metadata -> 'health_check') = 'object' THEN jsonb_build_object(
+         'health_check', (metadata -> 'health_check') - 'completed_at') ELSE '{}' END
+ WHERE id = :site_id
+   AND (metadata #>> '{provision,started_at}' IS NULL
+     OR metadata #>> '{terminal_failure}' IS NOT NULL
+     OR metadata #>> '{health_check,completed_at}' IS NOT NULL)
+   AND coalesce(jsonb_typeof(metadata), 'null') IN ('object', 'null')
+   AND coalesce(jsonb_typeof(metadata -> 'provision'), 'null') IN ('object', 'null')
+   AND coalesce(jsonb_typeof(metadata -> 'health_check'), 'null') IN ('object', 'null')
+RETURNING metadata #>> '{provision,started_at}' AS attempt;
+
+-- step: before each step. No row: the attempt is over, so stop.
+UPDATE sites SET metadata = metadata || jsonb_build_object('provision',
+         (metadata -> 'provision') || jsonb_build_object('step', :step::text))
+ WHERE id = :site_id
+   AND metadata #>> '{provision,started_at}' = :attempt
+   AND metadata #>> '{terminal_failure}' IS NULL
+   AND metadata #>> '{health_check,completed_at}' IS NULL
+RETURNING id;
+
+-- complete: at the end. No row: the attempt was over before, so tell nobody that the site is live.
+UPDATE sites SET metadata = metadata || jsonb_build_object('health_check',
+         CASE WHEN jsonb_typeof(metadata -> 'health_check') = 'object'
+              THEN metadata -> 'health_check' ELSE '{}' END
+         || jsonb_build_object('completed_at',
+              to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))
+ WHERE id = :site_id
+   AND metadata #>> '{provision,started_at}' = :attempt
+   AND metadata #>> '{terminal_failure}' IS NULL
+   AND metadata #>> '{health_check,completed_at}' IS NULL
+RETURNING id;
+
+-- fail: the mark, the ledger row and the webhook owed, in one statement. The next sweep sends it.
+-- Give a reason without NUL characters, of at most 1,000 characters.
+WITH mark AS (
+  UPDATE sites SET metadata = metadata || jsonb_build_object('terminal_failure', jsonb_build_object(
+         'failed_at', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+         'reason', :reason::text,
+         'source', 'chain',
+         'started_at', metadata #>> '{provision,started_at}',
+         'flow_run_id', NULL))
+   WHERE id = :site_id
+     AND metadata #>> '{provision,started_at}' = :attempt
+     AND metadata #>> '{terminal_failure}' IS NULL
+     AND metadata #>> '{health_check,completed_at}' IS NULL
+  RETURNING id, domain, metadata
+), entry AS (
+  INSERT INTO terminal_failures (id, site_id, attempt, reason, source)
+  SELECT gen_random_uuid(), id, :attempt, :reason, 'chain' FROM mark
+  ON CONFLICT (site_id, attempt) DO NOTHING
+  RETURNING id, site_id, attempt, failed_at, reason, source
+), owed AS (
+  INSERT INTO notices (id, failure_id, kind, url, body)
+  SELECT gen_random_uuid(), entry.id, 'webhook', mark.metadata #>> '{provision,webhook}',
+         convert_to(jsonb_build_object(
+           'type', 'site.provision_failed',
+           'timestamp', to_char(failed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           'data', jsonb_build_object('failure_id', entry.id, 'site_id', site_id,
+             'domain', domain, 'attempt', attempt, 'reason', reason, 'source', source))::text, 'UTF8')
+    FROM entry JOIN mark ON mark.id = entry.site_id
+   WHERE btrim(mark.metadata #>> '{provision,webhook}') <> ''
+)
+SELECT id FROM mark;

@@ -1,0 +1,188 @@
+"""The upstream that makes the sites: what a chain asks of it, and a client for a Forge-shaped API.
+
+Each question is asked once, within a bound. What passes by itself (a busy or restarting upstream, a
+lost answer) is `NotYet`; everything else is final. The token reaches no text that leaves here.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from provisioning.settings import Settings, SettingsInvalid
+from provisioning.text import one_line
+from provisioning.verdicts import retry_after
+from provisioning.waiting import NotYet
+
+CALL_SECONDS = 20.0
+"""For one call, from the connection to the last byte of the answer."""
+
+PASSING = (429, 502, 503, 504)
+"""Answers that say nothing about the request; the same one may succeed later."""
+
+INSTALLED = "installed"
+BROKEN = ("error", "failed")
+"""Statuses after which nothing more comes. Every other one is waited for, known or not."""
+
+
+@dataclass(frozen=True)
+class UpstreamSite:
+    """A site as the upstream knows it. `status` is the upstream's own word."""
+
+    id: str
+    status: str
+
+
+class UpstreamRefused(Exception):
+    """The upstream answered, and asking again would not change the answer."""
+
+
+class Upstream(Protocol):
+    """What a chain asks of whatever makes its sites.
+
+    Each raises `NotYet` where it may be asked again, and anything else where it may not.
+    """
+
+    async def find(self, domain: str) -> UpstreamSite | None:
+        """The site with this domain; None where there is none."""
+
+    async def create(self, domain: str) -> UpstreamSite:
+        """Begin to make a site. It may exist although the answer was lost."""
+
+    async def read(self, upstream_id: str) -> UpstreamSite:
+        """The site as it is now."""
+
+
+async def find_or_create(upstream: Upstream, domain: str) -> UpstreamSite:
+    """The upstream's site with this domain, made where there is none.
+
+    It looks first, so asking again after a lost answer makes no second one; and again after a
+    refusal, which is how a create whose answer was lost, and which comes through late, shows.
+    """
+    found = await upstream.find(domain)
+    if found:
+        return found
+    try:
+        return await upstream.create(domain)
+    except UpstreamRefused:
+        late = await upstream.find(domain)
+        if late:
+            return late
+        raise
+
+
+def require_installed(site: UpstreamSite) -> None:
+    """Let an installed site pass.
+
+    Raises:
+        NotYet: with the status as it is, known or not.
+        UpstreamRefused: it will not be installed any more.
+    """
+    says = f"the upstream says {one_line(site.status)!r} of its site {one_line(site.id)}"
+    if site.status in BROKEN:
+        raise UpstreamRefused(says)
+    if site.status != INSTALLED:
+        raise NotYet(says)
+
+
+class _Site(BaseModel):
+    id: int | str
+    name: str
+    status: str | None = None
+
+    def known(self) -> UpstreamSite:
+        return UpstreamSite(str(self.id), self.status or "none")
+
+
+class _One(BaseModel):
+    site: _Site
+
+
+class _Many(BaseModel):
+    sites: list[_Site]
+
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class ForgeUpstream:
+    """The sites of one server, over HTTP with a bearer token. Follows no redirect."""
+
+    url: str = field(repr=False)
+    token: SecretStr
+    server: str
+
+    async def find(self, domain: str) -> UpstreamSite | None:
+        """As `Upstream.find`. An upstream that does not know the filter sends all sites."""
+        answer = await self._call("GET", self._path(), _Many, params={"filter[name]": domain})
+        same = [site for site in answer.sites if site.name.casefold() == domain.casefold()]
+        return same[0].known() if same else None
+
+    async def create(self, domain: str) -> UpstreamSite:
+        """As `Upstream.create`."""
+        body = {"domain": domain, "project_type": "php"}
+        return (await self._call("POST", self._path(), _One, json=body)).site.known()
+
+    async def read(self, upstream_id: str) -> UpstreamSite:
+        """As `Upstream.read`."""
+        return (await self._call("GET", self._path(upstream_id), _One)).site.known()
+
+    def _path(self, *parts: str) -> str:
+        return "/".join(["servers", quote(self.server, safe=""), "sites", *parts])
+
+    async def _call(self, method: str, path: str, shape: type[Answer], **content: Any) -> Answer:
+        what = f"{method} /{path}"
+        headers = {
+            "authorization": f"Bearer {self.token.get_secret_value()}",
+            "accept": "application/json",
+        }
+        try:
+            async with (
+                asyncio.timeout(CALL_SECONDS),
+                httpx.AsyncClient(base_url=self.url, headers=headers, timeout=CALL_SECONDS) as http,
+            ):
+                response = await http.request(method, path, **content)
+        except (TimeoutError, httpx.TransportError) as error:
+            raise NotYet(
+                f"the upstream gave no answer to {what} ({type(error).__name__})"
+            ) from None
+        if response.status_code in PASSING:
+            wait = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
+            raise NotYet(f"the upstream answered {response.status_code} to {what}", wait)
+        if not response.is_success:
+            raise UpstreamRefused(
+                f"the upstream answered {response.status_code} to {what}: {self._told(response)}"
+            )
+        try:
+            return shape.model_validate_json(response.content)
+        except ValidationError:
+            raise UpstreamRefused(
+                f"the upstream's answer to {what} has another shape: {self._told(response)}"
+            ) from None
+
+    def _told(self, response: httpx.Response) -> str:
+        """The beginning of an answer, without the token, which some servers send back."""
+        text = response.text.replace(self.token.get_secret_value(), "[token]")
+        return one_line(text, 200) or "(empty)"
+
+
+def forge(config: Settings) -> ForgeUpstream:
+    """The upstream that the environment names.
+
+    Raises:
+        SettingsInvalid: naming each variable that is missing.
+    """
+    url, token, server = config.upstream_url, config.upstream_token, config.upstream_server
+    if url is None or token is None or server is None:
+        wanted = {"URL": url, "TOKEN": token, "SERVER": server}
+        missing = [f"PROVISION_UPSTREAM_{name}" for name, value in wanted.items() if value is None]
+        raise SettingsInvalid(
+            f"{' and '.join(missing)} not set. Set it in the environment of the worker, not in the "
+            "deployment."
+        )
+    return ForgeUpstream(url.get_secret_value(), token, server)

@@ -1,0 +1,25 @@
+"""Step 4 of the chain: whether the site answers."""
+
+from datetime import timedelta
+
+from prefect.logging import get_run_logger
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning.chain import age, step
+from provisioning.health import require_healthy
+from provisioning.waiting import until
+from tasks.step import database_step
+
+
+@database_step("check_health", "check health of site {site_id}")
+async def check_health(
+    engine: AsyncEngine, site_id: int, attempt: str, health_url: str, limit: timedelta
+) -> None:
+    """Ask the site until it answers. Raises `GaveUp` at the limit."""
+    progress = await step(engine, site_id, attempt, "health-check")
+    await until(
+        lambda: require_healthy(health_url, progress.domain),
+        age=lambda: age(engine, site_id, attempt),
+        limit=limit,
+        tell=get_run_logger().info,
+    )

@@ -1,0 +1,12 @@
+"""Step 5 of the chain: the end stamp."""
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning.chain import complete
+from tasks.step import database_step
+
+
+@database_step("complete_attempt", "complete site {site_id}")
+async def complete_attempt(engine: AsyncEngine, site_id: int, attempt: str) -> None:
+    """Stamp the end, if this attempt is still in flight."""
+    await complete(engine, site_id, attempt)

@@ -1,0 +1,108 @@
+"""The contract as SQL does what the functions do."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning import chain
+from provisioning.chain import AlreadyInFlight, NotInFlight, Unstampable
+from tests.sites import OLD, Sites, stamp
+
+FILE = Path(chain.__file__).with_name("contract.sql")
+STATEMENT = re.compile(r"^-- (\w+): .*?\n(?!--)(.*?;)$", re.MULTILINE | re.DOTALL)
+STATEMENTS = dict(STATEMENT.findall(FILE.read_text()))
+
+STARTED = stamp(OLD)
+HOOK = "https://merchant.example/hook"
+IN_FLIGHT = {"a": 1, "provision": {"started_at": STARTED, "webhook": HOOK, "step": "x", "b": 2}}
+OVER = [
+    IN_FLIGHT | {"terminal_failure": {"reason": "x"}},
+    IN_FLIGHT | {"health_check": {"completed_at": STARTED, "c": 3}},
+]
+UNSTAMPABLE: list[Any] = ["x", [], {"provision": "x"}, {"provision": []}, {"health_check": "x"}]
+FRESH: list[Any] = [None, {}, {"a": 1, "provision": None, "health_check": None}]
+
+Sql = Callable[..., str | None]
+
+
+@pytest.fixture
+def sql(database_url: str) -> Sql:
+    """Run one statement of the contract; the first column of its row, or None."""
+
+    def run(name: str, **values: Any) -> str | None:
+        statement = re.sub(r"(?<!:):(site_id|attempt|step|reason)\b", r"%(\1)s", STATEMENTS[name])
+        with psycopg.connect(database_url) as connection:
+            connection.execute("SET LOCAL lock_timeout = '500ms'")
+            row = connection.execute(statement, values).fetchone()
+            return str(row[0]) if row else None
+
+    return run
+
+
+async def changed(call: Awaitable[Any]) -> bool:
+    try:
+        await call
+    except (NotInFlight, AlreadyInFlight, Unstampable):
+        return False
+    return True
+
+
+def comparable(metadata: Any) -> Any:
+    """Without the instants, which differ from one call to the next."""
+    return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{6}Z", "now", json.dumps(metadata)))
+
+
+def test_every_statement_is_found() -> None:
+    assert list(STATEMENTS) == ["begin", "step", "complete", "fail"]
+
+
+@pytest.mark.parametrize("metadata", [*FRESH, IN_FLIGHT, *OVER, *UNSTAMPABLE])
+async def test_begin(sites: Sites, engine: AsyncEngine, sql: Sql, metadata: Any) -> None:
+    await sites.add(1, metadata)
+    await sites.add(2, metadata)
+    attempt = sql("begin", site_id=2)
+    assert (attempt is not None) == await changed(chain.begin(engine, 1))
+    assert comparable(await sites.metadata(1)) == comparable(await sites.metadata(2))
+    if attempt:
+        assert (await sites.metadata(2))["provision"]["started_at"] == attempt
+
+
+@pytest.mark.parametrize("attempt", [STARTED, "2020-01-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "metadata", [IN_FLIGHT, IN_FLIGHT | {"health_check": {"c": 3}}, OVER[0], *FRESH]
+)
+@pytest.mark.parametrize("name", ["step", "complete", "fail"])
+async def test_the_others(
+    sites: Sites, engine: AsyncEngine, sql: Sql, name: str, metadata: Any, attempt: str
+) -> None:
+    await sites.add(1, metadata, domain="shop.example")
+    await sites.add(2, metadata, domain="shop.example")
+    calls: dict[str, Callable[[], Awaitable[Any]]] = {
+        "step": lambda: chain.step(engine, 1, attempt, "dns"),
+        "complete": lambda: chain.complete(engine, 1, attempt),
+        "fail": lambda: chain.fail(engine, 1, attempt, "chain: x", teardown=False),
+    }
+    in_sql = sql(name, site_id=2, attempt=attempt, step="dns", reason="chain: x")
+    in_python = await changed(calls[name]())
+    assert in_sql is None or in_python
+    assert comparable(await sites.metadata(1)) == comparable(await sites.metadata(2))
+    assert len(await sites.ledger()) in (0, 2)
+    assert [url for _, url in await sites.notices()] in ([], [HOOK, HOOK])
+    bodies = [json.loads(row[0]) for row in await sites.rows("SELECT body FROM notices")]
+    for body in bodies:
+        del body["data"]["failure_id"], body["data"]["site_id"]
+    assert len({json.dumps(comparable(body), sort_keys=True) for body in bodies}) <= 1
+
+
+async def test_a_failure_in_sql_is_entered_once(sites: Sites, sql: Sql) -> None:
+    await sites.add(1, IN_FLIGHT)
+    first, second = (sql("fail", site_id=1, attempt=STARTED, reason="chain: x") for _ in "12")
+    assert (first, second) == ("1", None)
+    assert await sites.ledger() == [1]
+    assert len(await sites.notices()) == 1
