@@ -183,7 +183,7 @@ async def settle(
         site.step or "unknown",
     )
     if outcome is Outcome.REAPED:
-        await announce_reaped(site, reason, source, run_id)
+        announce_reaped(site, reason, source, run_id)
     return Result(site, outcome)
 
 
@@ -216,7 +216,7 @@ async def _refused(
             notices=notices,
         )
     )
-    await announce_refused(exceeded, run_id)
+    announce_refused(exceeded, run_id)
     return _state(Ending.REFUSED, message)
 
 

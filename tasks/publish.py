@@ -5,7 +5,8 @@ operator a page and nothing else.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import UUID
 
 from prefect.artifacts import acreate_markdown_artifact
@@ -22,20 +23,17 @@ PUBLISH_SECONDS = 15
 
 async def publish_report(markdown: str) -> None:
     """Leave the report as an artifact of this run, in the one history of all sweeps."""
-    await _best_effort(
-        "report",
-        acreate_markdown_artifact(
-            markdown, key=REPORT_KEY, description="What each sweep found and did."
-        ),
-    )
+    with _best_effort("report"):
+        async with asyncio.timeout(PUBLISH_SECONDS):
+            await acreate_markdown_artifact(
+                markdown, key=REPORT_KEY, description="What each sweep found and did."
+            )
 
 
-async def announce_reaped(site: Candidate, reason: str, source: Source, flow_run_id: UUID) -> None:
+def announce_reaped(site: Candidate, reason: str, source: Source, flow_run_id: UUID) -> None:
     """Tell that a site was failed: the event `provision.site.reaped`."""
-    await _best_effort(
-        f"event of {site}",
-        asyncio.to_thread(
-            emit_event,
+    with _best_effort(f"event of {site}"):
+        emit_event(
             event="provision.site.reaped",
             resource={
                 "prefect.resource.id": f"provision.site.{site.site_id}",
@@ -48,16 +46,13 @@ async def announce_reaped(site: Candidate, reason: str, source: Source, flow_run
                 "source": source.value,
                 "flow_run_id": str(flow_run_id),
             },
-        ),
-    )
+        )
 
 
-async def announce_refused(refusal: CapExceeded, flow_run_id: UUID) -> None:
+def announce_refused(refusal: CapExceeded, flow_run_id: UUID) -> None:
     """Tell that a sweep refused: the event `provision.sweep.refused`."""
-    await _best_effort(
-        "event of the refusal",
-        asyncio.to_thread(
-            emit_event,
+    with _best_effort("event of the refusal"):
+        emit_event(
             event="provision.sweep.refused",
             resource={"prefect.resource.id": f"provision.sweep.{flow_run_id}"},
             payload={
@@ -66,13 +61,12 @@ async def announce_refused(refusal: CapExceeded, flow_run_id: UUID) -> None:
                 "cap": refusal.cap,
                 "per_hour": refusal.per_hour,
             },
-        ),
-    )
+        )
 
 
-async def _best_effort(what: str, publication: Awaitable[object]) -> None:
+@contextmanager
+def _best_effort(what: str) -> Iterator[None]:
     try:
-        async with asyncio.timeout(PUBLISH_SECONDS):
-            await publication
+        yield
     except Exception as error:  # noqa: BLE001
         get_run_logger().warning("The %s was not published: %s", what, type(error).__name__)

@@ -1,0 +1,110 @@
+"""Run the benchmarks: `make bench`, or `python -m tests.benchmarks --help`."""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from deployments.postgres import LocalPostgres, local_postgres
+from provisioning.settings import settings
+from tests.benchmarks import adopting, price, query, runs, write
+from tests.benchmarks.data import drop, filled
+from tests.benchmarks.figures import Figure
+from tests.conftest import ROOT, prefect_server
+
+BENCHMARKS = ("query", "write", "run", "growth", "price", "adopting")
+
+
+def main() -> int:
+    """Measure, print a table, and leave the figures as JSON; 1 where a target was missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--only", choices=BENCHMARKS, nargs="+", default=BENCHMARKS)
+    parser.add_argument("--ten-million", action="store_true", help="the query at 10 million too")
+    parser.add_argument("--json", type=Path, default=ROOT / "build" / "benchmarks.json")
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="reaper-bench-", ignore_cleanup_errors=True) as folder,
+        local_postgres(Path(folder)) as postgres,
+    ):
+        figures = measure(postgres, options.only, ten_million=options.ten_million)
+    show(figures)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(as_json(figures), indent=1, ensure_ascii=False) + "\n")
+    print(f"\nThe figures as JSON: {options.json}")
+    return int(any(figure.met is False for figure in figures))
+
+
+def measure(postgres: LocalPostgres, only: tuple[str, ...], *, ten_million: bool) -> list[Figure]:
+    """Run the benchmarks one after the other, so that none is another's noise."""
+    figures: list[Figure] = []
+    sizes = [10_000, 100_000, 1_000_000] + ([10_000_000] if ten_million else [])
+    if "query" in only:
+        figures += asyncio.run(query.run(postgres, sizes))
+    if "write" in only:
+        figures += asyncio.run(write.run(postgres))
+    if "price" in only:
+        figures += asyncio.run(price.run(postgres))
+    if "adopting" in only:
+        figures += asyncio.run(adopting.run(postgres, 1_000_000))
+    if "growth" in only:
+        figures += runs.memory(postgres, 10_000, 1_000_000)
+    if {"run", "growth"} & set(only):
+        figures += on_a_server(postgres, only)
+    return sorted(figures, key=lambda figure: BENCHMARKS.index(figure.benchmark))
+
+
+def on_a_server(postgres: LocalPostgres, only: tuple[str, ...]) -> list[Figure]:
+    """The benchmarks that need a Prefect server."""
+    figures: list[Figure] = []
+    with prefect_server(postgres):
+        url = filled(postgres, "bench_runs", 10_000)
+        os.environ["PROVISION_DATABASE_URL"] = runs.without_stuck(url)
+        settings.cache_clear()
+        if "run" in only:
+            figures += asyncio.run(runs.run(url))
+        if "growth" in only:
+            figures += asyncio.run(runs.growth(url))
+        drop(postgres, url)
+    return figures
+
+
+def show(figures: list[Figure]) -> None:
+    """The figures as a table."""
+    table = Table("benchmark", "figure", "value", "unit", "target", "", title=machine())
+    for figure in figures:
+        verdict = {True: "met", False: "MISSED", None: ""}[figure.met]
+        table.add_row(
+            figure.benchmark,
+            figure.name,
+            f"{figure.value:,.3g}" if figure.value < 1000 else f"{figure.value:,.0f}",
+            figure.unit,
+            figure.shown_target,
+            verdict,
+        )
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def machine() -> str:
+    """What it was measured on."""
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+
+
+def as_json(figures: list[Figure]) -> dict[str, object]:
+    """The figures for a program, or for a page."""
+    return {
+        "machine": machine(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "figures": [vars(figure) | {"met": figure.met} for figure in figures],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What a benchmark yields: figures, some of them with a target."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number.
+
+    Attributes:
+        target: the most it may be, or the least where `at_least` is set; None where it is only
+            reported.
+    """
+
+    benchmark: str
+    name: str
+    value: float
+    unit: str
+    target: float | None = None
+    at_least: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target was reached; None where there is none."""
+        if self.target is None:
+            return None
+        return self.value >= self.target if self.at_least else self.value <= self.target
+
+    @property
+    def shown_target(self) -> str:
+        """The target in words."""
+        if self.target is None:
+            return ""
+        return f"{'≥' if self.at_least else '≤'} {self.target:,g}"
+
+
+Action = Callable[[], Awaitable[object]]
+
+
+async def medians(rounds: int, *actions: Action) -> list[float]:
+    """The median time of each action in seconds, taken in turns so that noise meets all alike."""
+    times: list[list[float]] = [[] for _ in actions]
+    for _ in range(rounds):
+        for taken, action in zip(times, actions, strict=True):
+            started = time.perf_counter()
+            await action()
+            taken.append(time.perf_counter() - started)
+    return [median(taken) for taken in times]
