@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint format
+.PHONY: help install run outage test lint format
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ $(VENV)/installed: requirements.lock pyproject.toml
 
 run: $(VENV)/installed ## the whole program on this machine with sample sites, until Ctrl-C
 	@$(BIN)/python -m deployments.local
+
+outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusal to try out
+	@$(BIN)/python -m deployments.outage
 
 test: lint ## everything that CI runs
 	$(BIN)/python -m pytest

@@ -12,6 +12,7 @@ Environment:
                           a folder of the project's own under /var/lib/provision-reaper)
   PROVISION_DATABASE_URL  sweep this database: it is migrated, and gets no samples
   PREFECT_API_URL         use this Prefect server, and start none
+  PROVISION_ALERT_BLOCK   the block that alerts go to (see python -m deployments.automations)
 """
 
 from __future__ import annotations

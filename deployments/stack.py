@@ -22,11 +22,12 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 from psycopg.conninfo import conninfo_to_dict
 
-from deployments import sweeps
+from deployments import automations, sweeps
 from deployments.errors import StackError
 from deployments.options import PROJECT, Options
 from deployments.postgres import LocalPostgres, local_postgres
 from deployments.processes import Service, end_leftovers, run_command, service
+from deployments.running import NOTE, announced
 from deployments.samples import add_samples
 from deployments.terminal import say, show, stage
 
@@ -42,6 +43,7 @@ def run_stack(options: Options) -> None:
             stack.migrate()
             stack.start_server(client)
             stack.deploy(client)
+            stack.apply_automations(client)
             stack.add_samples()
             stack.start_worker()
             first = stack.first_sweep(client)
@@ -69,6 +71,7 @@ class _Stack:
     def check_surroundings(self, client: SyncPrefectClient) -> None:
         with stage("Checking what is needed"):
             self.options.logs.mkdir(mode=0o700, exist_ok=True)
+            (self.options.data / NOTE).unlink(missing_ok=True)  # of a stack that was killed
             end_leftovers(self.options.logs)
             self.running.callback(end_leftovers, self.options.logs)
             if self.options.database_url:
@@ -117,6 +120,11 @@ class _Stack:
             if self.options.api_url is None:
                 sweeps.settle_past_sweeps(client)
 
+    def apply_automations(self, client: SyncPrefectClient) -> None:
+        with stage("Applying the automations"):
+            block = os.environ.get(automations.BLOCK_VARIABLE)
+            automations.apply(client, automations.load(), block)
+
     def add_samples(self) -> None:
         if self.options.database_url is None:
             with stage("Adding sample sites where there are none"):
@@ -129,6 +137,7 @@ class _Stack:
             *("--name", f"make run on {socket.gethostname()}"),
             environment={"PROVISION_DATABASE_URL": self.database_url},
         )
+        self.running.enter_context(announced(self.options, self.database_url))
 
     def first_sweep(self, client: SyncPrefectClient) -> FlowRun:
         with stage("Running the first sweep on a worker"):
@@ -186,12 +195,11 @@ def _describe(url: str) -> str:
 
 
 def _tell_first(client: SyncPrefectClient, sweep: FlowRun, data: Path) -> None:
-    ui = str(client.api_url).rstrip("/").removesuffix("/api")
     assert sweep.state
     say(f"\nThe first sweep ended {sweep.state.name}.\n")
     show(sweeps.read_report(client, sweep) or f"{sweep.state.message}")
-    say(f"\nThe Prefect UI:  {ui}")
-    say(f"This sweep:      {ui}/v2/runs/flow-run/{sweep.id}")
+    say(f"\nThe Prefect UI:  {sweeps.ui_url(client)}")
+    say(f"This sweep:      {sweeps.page(client, sweep)}")
     say(f"Data and logs:   {data}")
     say("\nSweeping every five minutes. Ctrl-C stops everything that was started here.\n")
 

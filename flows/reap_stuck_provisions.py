@@ -13,7 +13,6 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
-from prefect.utilities.urls import url_for
 from pydantic import Field
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -35,6 +34,7 @@ from tasks.deliver_notice import deliver_owed
 from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
 from tasks.history import refusals_in_a_row
+from tasks.links import approval_form, run_page
 from tasks.publish import announce_reaped, announce_refused, publish_report
 from tasks.query_stuck_sites import query_stuck_sites
 from tasks.record_refusal import record_refusal
@@ -140,8 +140,11 @@ async def sweep(
     ending, message = conclude(
         sighting, results, dry_run=dry_run, near=near, approves=approves, notices=notices
     )
-    link = url_for("flow-run", obj_id=approves.flow_run_id) if approves else None
-    await publish_report(report(ending, message, sighting, results, approves=link, notices=notices))
+    link = run_page(approves.flow_run_id) if approves else None
+    await publish_report(
+        f"{ending}: {message}",
+        report(ending, message, sighting, results, approves=link, notices=notices),
+    )
     return _state(ending, message)
 
 
@@ -207,14 +210,16 @@ async def _refused(
     notices = None if dry_run else await _deliver(engine)
     message = refuse(sighting, exceeded, streak, dry_run=dry_run, notices=notices)
     await publish_report(
+        f"{Ending.REFUSED}: {message}",
         refusal_report(
             message,
             sighting,
             exceeded,
             run_id=run_id if approvable else None,
+            form=approval_form(run_id),
             hour=hour,
             notices=notices,
-        )
+        ),
     )
     announce_refused(exceeded, run_id)
     return _state(Ending.REFUSED, message)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from provisioning.explained import Explained
 from provisioning.text import count
 
 
@@ -14,7 +15,7 @@ class Caps:
     """None for a sweep that approves a refusal: a person has looked."""
 
 
-class CapExceeded(Exception):
+class CapExceeded(Explained):
     """A sweep found more than it may reap. Nothing was changed.
 
     Attributes:

@@ -30,6 +30,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from provisioning.database import is_transient
+from provisioning.explained import Explained
 from provisioning.failures import Source, fail_terminally
 from provisioning.outcomes import Outcome, moved_on
 from provisioning.schema import sites
@@ -45,19 +46,19 @@ UPSTREAM_ID = at("provision,upstream_id")
 RUN_ID = at("provision,run_id")
 
 
-class UnknownSite(Exception):
+class UnknownSite(Explained):
     """There is no such site."""
 
 
-class Unstampable(Exception):
+class Unstampable(Explained):
     """The site's metadata has no room for stamps: something that is no object is in the way."""
 
 
-class AlreadyInFlight(Exception):
+class AlreadyInFlight(Explained):
     """Another attempt of the site is under way. Nothing was changed."""
 
 
-class NotInFlight(Exception):
+class NotInFlight(Explained):
     """The attempt is over, so its chain must stop. Nothing was changed.
 
     Attributes:

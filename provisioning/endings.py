@@ -72,7 +72,7 @@ class NotLookedUp:
     reason: str
 
     def __str__(self) -> str:
-        return f"not looked up and left to the next sweep, since {self.reason}"
+        return f"not looked up and left to the next sweep, since {self.reason.rstrip('.')}"
 
 
 NoticesSent = Deliveries | NotLookedUp | None
@@ -108,7 +108,8 @@ def conclude(
         found,
         *([near] if near else []),
         *_said_of(notices),
-        f"{sighting.in_flight:,} in flight, {sighting.unreadable_total:,} with an unreadable start",
+        f"In flight when it looked: {sighting.in_flight:,}, "
+        f"with an unreadable start: {sighting.unreadable_total:,}",
     ]
     return ending, ". ".join(sentences) + "."
 
@@ -132,7 +133,7 @@ class Streak:
 
     def __str__(self) -> str:
         if self.length == 1:
-            return "The first refusal in a row"
+            return "The sweep before it did not refuse"
         since = f", since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
         return f"Refusal {self.length:,} in a row{since}"
 
@@ -159,7 +160,7 @@ def refuse(
         f"The oldest started {duration(sighting.age(sighting.stuck[0]))} ago",
         *([str(streak)] if streak else []),
         f"The next scheduled sweep asks again, and refuses while {again} the cap",
-        "Something systemic broke: read the report of this run before letting anything through",
+        "Something systemic broke: a person must look before anything is let through",
         *_said_of(notices),
     ]
     return ". ".join(sentences) + "."

@@ -65,12 +65,18 @@ def largest_group(candidates: Sequence[Candidate]) -> str:
     if not candidates:
         return ""
     group = by_step(candidates)[0]
-    day = "%H:%M" if group.first.date() == group.last.date() else "%Y-%m-%d %H:%M"
     where = "have no step stamped" if group.label == NO_STEP else f"stopped at step {group.label}"
     return (
         f"{group.size:,} of {len(candidates):,} {where}, "
-        f"started {group.first:%Y-%m-%d %H:%M} to {group.last.strftime(day)} UTC"
+        f"started {_span(group.first, group.last)} UTC"
     )
+
+
+def _span(first: datetime, last: datetime) -> str:
+    """A span of time to the minute: "at 2025-01-15 14:00", "2025-01-15 14:00 to 14:28"."""
+    begins = f"{first:%Y-%m-%d %H:%M}"
+    ends = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"at {begins}" if begins.endswith(ends) else f"{begins} to {ends}"
 
 
 def _group(label: str, members: Sequence[Candidate]) -> Group:

@@ -11,12 +11,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioning.database import CONNECT_TIMEOUT, STATEMENT_TIMEOUT, sqlstate
+from provisioning.explained import Explained
 from provisioning.text import one_line
 
 MIGRATE = "Run `alembic upgrade head` with PROVISION_DATABASE_URL set to this database."
 
 
-class DatabaseUnready(Exception):
+class DatabaseUnready(Explained):
     """The database can't be swept as it is. The message says what is wrong and what to do."""
 
 

@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.caps import CapExceeded
+from provisioning.explained import Explained
 from provisioning.schema import sweep_refusals
 from provisioning.sightings import Sighting
 from provisioning.text import count
@@ -21,7 +22,7 @@ VALID_FOR = timedelta(hours=24)
 """How long after a refusal it can be approved: what was investigated then is not what is now."""
 
 
-class NotApprovable(Exception):
+class NotApprovable(Explained):
     """There is no such refusal to approve. Nothing was changed."""
 
 

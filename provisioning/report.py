@@ -57,6 +57,7 @@ def refusal_report(
     refusal: CapExceeded,
     *,
     run_id: UUID | None,
+    form: str | None,
     hour: Sequence[PastSweep],
     notices: NoticesSent,
 ) -> str:
@@ -64,6 +65,7 @@ def refusal_report(
 
     Args:
         run_id: the value that approves this refusal; None where it can't be approved.
+        form: the address of the form with that value filled in; None without a deployment.
         hour: the sweeps that used the hourly cap up, where that was the one.
     """
     return "\n".join(
@@ -71,7 +73,6 @@ def refusal_report(
             f"**{cell(largest_group(sighting.stuck), 300)}.**",
             "",
             *_heading(Ending.REFUSED, message, sighting),
-            *_what_to_do(run_id),
             *_table(
                 "The sweeps of the last hour",
                 ["Began (UTC)", "Sites reaped", "Run"],
@@ -83,6 +84,7 @@ def refusal_report(
             ),
             *_groups("By last step", "Last step", by_step(sighting.stuck)),
             *_groups("By start time", "Started from (UTC)", by_start(sighting.stuck)),
+            *_what_to_do(run_id, form),
             *_table(
                 "Sites, oldest first",
                 ["Site", "Domain", "Stuck for", "Last step"],
@@ -109,11 +111,16 @@ def _heading(ending: Ending, message: str, sighting: Sighting) -> list[str]:
     ]
 
 
-def _what_to_do(run_id: UUID | None) -> list[str]:
+def _what_to_do(run_id: UUID | None, form: str | None) -> list[str]:
+    filled_in = (
+        f"[open the form with this approval filled in]({form}), check it and *Submit*. Or "
+        if form
+        else ""
+    )
     approve = (
         [
-            "3. **To let exactly these sites through**, within 24 hours: on the deployment's page "
-            "*Run*, *Custom run*, with `approve_refusal` set to",
+            f"3. **To let exactly these sites through**, within 24 hours: {filled_in}on the "
+            "deployment's page *Run*, *Custom run*, with `approve_refusal` set to",
             "",
             "   ```",
             f"   {run_id}",
@@ -134,7 +141,7 @@ def _what_to_do(run_id: UUID | None) -> list[str]:
         "### What to do",
         "",
         "1. **Is it an outage?** Sites that stopped at one step or started in one span of time "
-        "point to what broke: see the two tables below, and look at that step's service and at "
+        "point to what broke: see the two tables above, and look at that step's service and at "
         "the queue and the workers of the chain. A deploy at that time is the usual suspect.",
         "2. **Does it go on?** Start a *Custom run* with `dry_run` on, a few minutes apart: a "
         "number that grows is an outage that goes on, one that falls is a platform that recovers "

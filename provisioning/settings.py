@@ -10,10 +10,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from provisioning.explained import Explained
 from provisioning.urls import parsed
 
 
-class SettingsInvalid(Exception):
+class SettingsInvalid(Explained):
     """A setting is missing or unusable. The message names it and never shows its value."""
 
 

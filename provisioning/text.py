@@ -39,8 +39,8 @@ def duration(span: timedelta) -> str:
     if hours < 1:
         return f"{minutes} min"
     if days < 1:
-        return f"{hours} h {minutes % 60} min"
-    return f"{days} d {hours % 24} h"
+        return f"{hours} h {minutes % 60} min" if minutes % 60 else f"{hours} h"
+    return f"{days} d {hours % 24} h" if hours % 24 else f"{days} d"
 
 
 def count(number: int, noun: str) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from provisioning.explained import Explained
 from provisioning.settings import Settings, SettingsInvalid
 from provisioning.text import one_line
 from provisioning.verdicts import retry_after
@@ -37,7 +38,7 @@ class UpstreamSite:
     status: str
 
 
-class UpstreamRefused(Exception):
+class UpstreamRefused(Explained):
     """The upstream answered, and asking again would not change the answer."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TypeVar
 
+from provisioning.explained import Explained
 from provisioning.text import duration
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0)
@@ -34,7 +35,7 @@ class NotYet(Exception):
         super().__init__(why)
 
 
-class GaveUp(Exception):
+class GaveUp(Explained):
     """The attempt's time is up, or would be before anybody may ask again."""
 
 

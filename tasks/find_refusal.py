@@ -9,7 +9,7 @@ from provisioning.refusals import find_refusal as find
 from tasks.step import database_step
 
 
-@database_step("find_refusal", "find refusal {flow_run_id}")
+@database_step("find_refusal", "find refusal {flow_run_id!s:.8}")
 async def find_refusal(engine: AsyncEngine, flow_run_id: UUID) -> Refusal:
     """The recorded refusal. Raises `NotApprovable` where there is none to approve."""
     return await find(engine, flow_run_id)

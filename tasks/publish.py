@@ -16,17 +16,18 @@ from prefect.logging import get_run_logger
 from provisioning.caps import CapExceeded
 from provisioning.failures import Source
 from provisioning.sightings import Candidate
+from provisioning.text import one_line
 
 REPORT_KEY = "sweep-report"
 PUBLISH_SECONDS = 15
 
 
-async def publish_report(markdown: str) -> None:
+async def publish_report(summary: str, markdown: str) -> None:
     """Leave the report as an artifact of this run, in the one history of all sweeps."""
     with _best_effort("report"):
         async with asyncio.timeout(PUBLISH_SECONDS):
             await acreate_markdown_artifact(
-                markdown, key=REPORT_KEY, description="What each sweep found and did."
+                markdown, key=REPORT_KEY, description=one_line(summary, 200)
             )
 
 

@@ -4,6 +4,7 @@ A step that is cached, or whose result is persisted, comes back with yesterday's
 operator presses Retry: the sweep would act on a list that it never looked up.
 """
 
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,6 +13,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from provisioning.database import is_transient
+from provisioning.explained import Explained
 
 RETRY_DELAYS = (1.0, 2.0, 4.0, 8.0)
 """Seconds before each further try; together longer than a PostgreSQL restart takes."""
@@ -26,6 +28,18 @@ async def failed_in_passing(_task: Task[..., Any], _run: TaskRun, state: State[A
     error = await state.aresult(raise_on_failure=False)
     return isinstance(error, Exception) and is_transient(error)
 
+
+class WithoutItsTraceback(logging.Filter):
+    """Keeps the traceback of an error that explains itself off the page of a run."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through."""
+        if record.exc_info and isinstance(record.exc_info[1], Explained):
+            record.exc_info = None
+        return True
+
+
+logging.getLogger("prefect.task_runs").addFilter(WithoutItsTraceback())
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -24,6 +25,8 @@ for name in ("PROVISION_DATABASE_URL", "PREFECT_API_URL"):
 import httpx
 import psycopg
 import pytest
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -31,6 +34,7 @@ from deployments.postgres import LocalPostgres, local_postgres
 from deployments.processes import service
 from provisioning.database import database
 from provisioning.settings import settings
+from tests.production import platform, production  # noqa: F401 - fixtures for all folders
 from tests.sites import Sites
 
 ROOT = Path(__file__).parent.parent
@@ -117,6 +121,13 @@ def worker_environment(
 @pytest.fixture(scope="session")
 def prefect_api(postgres: LocalPostgres) -> Iterator[str]:
     """A real Prefect server on the same PostgreSQL; this process talks to it from then on."""
+    with prefect_server(postgres) as url:
+        yield url
+
+
+@contextmanager
+def prefect_server(postgres: LocalPostgres) -> Iterator[str]:
+    """The server, for the tests and for the benchmarks. Its API's address."""
     postgres.ensure_database("prefect")
     port = free_port()
     url = f"http://127.0.0.1:{port}/api"
@@ -127,9 +138,10 @@ def prefect_api(postgres: LocalPostgres) -> Iterator[str]:
             log=Path(_home.name) / "server.log",
             environment=os.environ
             | {
+                "PREFECT_API_URL": url,  # the UI's scripts and the links in alerts go there
                 "PREFECT_SERVER_DATABASE_CONNECTION_URL": postgres.url(
                     "prefect", scheme="postgresql+asyncpg"
-                )
+                ),
             },
         ) as server,
         temporary_settings({PREFECT_API_URL: url}),
@@ -140,6 +152,9 @@ def prefect_api(postgres: LocalPostgres) -> Iterator[str]:
             assert time.monotonic() < deadline, "the Prefect server did not start"
             time.sleep(0.25)
         yield url
+        # While the server is still there: at exit they would be tried for a minute.
+        APILogWorker.instance().drain()
+        EventsWorker.drain_all()
 
 
 def free_port() -> int:

@@ -88,7 +88,7 @@ async def test_a_refusal_says_how_to_let_it_through_and_how_many_there_were_in_a
     await sweep(dry_run=True)
     await sweep(approve_refusal=str(uuid4()))
     second = await sweep()
-    assert "The first refusal in a row" in message(first)
+    assert "The sweep before it did not refuse" in message(first)
     assert "Refusal 2 in a row, since " in message(second)
     assert "The next scheduled sweep asks again" in message(second)
     report = await report_of(second, prefect_api)

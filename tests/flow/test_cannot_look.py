@@ -1,6 +1,5 @@
 """What can't be read is never "nothing there": the run fails and says what to do. F18."""
 
-
 import psycopg
 import pytest
 from prefect.client.schemas.objects import StateType

@@ -23,7 +23,10 @@ async def test_nothing_stuck_ends_clean(sweep: Sweep, sites: Sites) -> None:
     await sites.add_started(1, stamp(YOUNG))
     state = await sweep()
     assert (state.name, state.type) == ("Clean", StateType.COMPLETED)
-    assert message(state) == "Nothing was stuck. 1 in flight, 0 with an unreadable start."
+    assert (
+        message(state)
+        == "Nothing was stuck. In flight when it looked: 1, with an unreadable start: 0."
+    )
 
 
 async def test_stuck_sites_are_reaped_and_the_others_are_not(sweep: Sweep, sites: Sites) -> None:
@@ -184,4 +187,4 @@ async def test_the_workers_clock_counts_for_nothing(sweep: Sweep, sites: Sites) 
         with time_machine.travel(datetime.now(UTC) + wrong, tick=True):
             state = await sweep(dry_run=True)
         assert "1 stuck site found: 1 would be reaped" in message(state)
-        assert "1 with an unreadable start" in message(state)
+        assert "with an unreadable start: 1" in message(state)

@@ -68,3 +68,9 @@ def test_the_parameters_are_the_flows_own_defaults(sweep: dict[str, Any]) -> Non
 def test_every_run_state_is_explained(sweep: dict[str, Any]) -> None:
     for name in ("Clean", "Reaped", "Rehearsed", "Refused", "Incomplete", "Failed", "Crashed"):
         assert f"`{name}`" in sweep["description"]
+
+
+def test_each_run_reports_that_it_is_alive() -> None:
+    for deployment in yaml.safe_load(FILE.read_text())["deployments"]:
+        environment = deployment["work_pool"]["job_variables"]["env"]
+        assert environment == {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}

@@ -1,6 +1,7 @@
 """`make run` itself: what it prints, what it refuses, what it leaves behind, what it keeps."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -106,6 +107,23 @@ def deploy_again(stack: Stack, api: str) -> dict[str, Any]:
     return found
 
 
+def outage(stack: Stack) -> str:
+    """What `make outage` prints, started with the data folder and nothing else."""
+    environment = stack.environment.copy()
+    del environment["PROVISION_UI_PORT"]
+    done = subprocess.run(
+        [sys.executable, "-m", "deployments.outage"],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.mark.e2e
 @pytest.mark.timeout(240)
 def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
@@ -145,6 +163,13 @@ def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
     second = Stack(data, port)
     assert "The first sweep ended Clean" in second.wait_for(READY, 120)
     assert query(data, "provision", "SELECT id, metadata FROM sites ORDER BY id") == sites
+    told = outage(second)
+    assert "The sweep ended Refused" in told
+    assert "30 of 30 stopped at step dns" in told
+    (refused,) = re.findall(rf"{port}/v2/runs/flow-run/([0-9a-f-]{{36}})", told)
+    assert f"--param approve_refusal={refused}" in told
+    assert len(httpx.post(f"{api}/automations/filter", json={}).json()) == 3
+
     states = query(data, "prefect", "SELECT state_name FROM flow_run")
     assert {"Reaped", "Clean"} <= {name for (name,) in states}
     second.process.send_signal(signal.SIGINT)

@@ -67,7 +67,7 @@ def test_the_message_holds_the_numbers() -> None:
     seen = sighting(*(result.candidate for result in made), in_flight=12, unreadable_total=1)
     assert conclude(seen, made, dry_run=False, near=None, approves=None, notices=None)[1] == (
         "3 stuck sites found: 2 reaped, 1 finished meanwhile. "
-        "12 in flight, 1 with an unreadable start."
+        "In flight when it looked: 12, with an unreadable start: 1."
     )
 
 
@@ -130,7 +130,9 @@ def test_a_refusal_says_the_numbers_the_age_and_what_to_do() -> None:
 def test_the_report_of_a_huge_refusal_is_bounded_and_names_the_step_first() -> None:
     stuck = [candidate(i, "dns" if i < 4_960 else "certificate") for i in range(5_000)]
     refusal = CapExceeded(5_000, 0, 25, per_hour=False)
-    shown = refusal_report("m", sighting(*stuck), refusal, run_id=uuid4(), hour=[], notices=None)
+    shown = refusal_report(
+        "m", sighting(*stuck), refusal, run_id=uuid4(), form=None, hour=[], notices=None
+    )
     assert len(shown.encode()) < 200_000
     assert "4,960 of 5,000 stopped at step dns" in shown.splitlines()[0]
     assert f"… and {5_000 - ROWS:,} more." in shown
@@ -160,7 +162,7 @@ def test_the_report_lists_trouble_first_and_escapes_what_comes_from_outside() ->
     )
     rows = [line for line in shown.splitlines() if line.startswith(("| 1 ", "| 2 ", "| 3 "))]
     assert rows == [
-        r"| 2 | a\|b \<img\> | 1 h 0 min | dns | errored: the platform's trigger said \| no |",
+        r"| 2 | a\|b \<img\> | 1 h | dns | errored: the platform's trigger said \| no |",
         "| 1 | shop-1.example | 1 h 30 min | dns | reaped |",
         r"| 3 | shop-3.example | (empty) |",
     ]
