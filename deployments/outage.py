@@ -51,6 +51,7 @@ def _sweep_and_tell() -> None:
     from prefect.client.orchestration import get_client  # noqa: PLC0415 - reads os.environ now
 
     from deployments import sweeps  # noqa: PLC0415
+    from tasks.links import approval_form, run_page  # noqa: PLC0415
 
     with get_client(sync_client=True) as client:
         try:
@@ -59,12 +60,14 @@ def _sweep_and_tell() -> None:
         except httpx.HTTPError as error:
             raise StackError(f"The Prefect server {client.api_url} refused: {error}") from error
         assert run.state
+        assert run.deployment_id
+        ui = sweeps.ui_url(client)
         say(f"\nThe sweep ended {run.state.name}.\n{run.state.message}\n")
         if run.state.name != "Refused":
             raise StackError("It was expected to refuse. Is the deployment's cap raised?")
-        say(f"Its page, with the evidence under Artifacts:\n  {sweeps.page(client, run)}\n")
+        say(f"Its page, with the evidence under Artifacts:\n  {ui}{run_page(run.id)}\n")
         say("To let exactly these sites through, once you have looked at them, in the UI:")
-        say(f"  {sweeps.approval_form(client, run)}")
+        say(f"  {ui}{approval_form(run.deployment_id, run.id)}")
         say(f"or from a shell:\n  PREFECT_API_URL={str(client.api_url).rstrip('/')} \\")
         say(f"    {sweeps.approval_command(run)}")
 

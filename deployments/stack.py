@@ -30,6 +30,7 @@ from deployments.processes import Service, end_leftovers, run_command, service
 from deployments.running import NOTE, announced
 from deployments.samples import add_samples
 from deployments.terminal import say, show, stage
+from tasks.links import run_page
 
 
 def run_stack(options: Options) -> None:
@@ -198,8 +199,9 @@ def _tell_first(client: SyncPrefectClient, sweep: FlowRun, data: Path) -> None:
     assert sweep.state
     say(f"\nThe first sweep ended {sweep.state.name}.\n")
     show(sweeps.read_report(client, sweep) or f"{sweep.state.message}")
-    say(f"\nThe Prefect UI:  {sweeps.ui_url(client)}")
-    say(f"This sweep:      {sweeps.page(client, sweep)}")
+    ui = sweeps.ui_url(client)
+    say(f"\nThe Prefect UI:  {ui}")
+    say(f"This sweep:      {ui}{run_page(sweep.id)}")
     say(f"Data and logs:   {data}")
     say("\nSweeping every five minutes. Ctrl-C stops everything that was started here.\n")
 

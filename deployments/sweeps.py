@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -134,18 +132,6 @@ def ended_since(client: SyncPrefectClient, since: datetime | None) -> list[FlowR
 def ui_url(client: SyncPrefectClient) -> str:
     """Where the server that answers the API shows its UI."""
     return str(client.api_url).rstrip("/").removesuffix("/api")
-
-
-def page(client: SyncPrefectClient, run: FlowRun) -> str:
-    """The address of the run's page."""
-    return f"{ui_url(client)}/v2/runs/flow-run/{run.id}"
-
-
-def approval_form(client: SyncPrefectClient, refused: FlowRun) -> str:
-    """The form of a custom run, filled in so that Submit approves the refusal."""
-    parameters = quote(json.dumps({"approve_refusal": str(refused.id)}))
-    form = f"{ui_url(client)}/v2/deployments/deployment/{refused.deployment_id}/run"
-    return f"{form}?parameters={parameters}"
 
 
 def approval_command(refused: FlowRun) -> str:

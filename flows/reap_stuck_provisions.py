@@ -11,7 +11,7 @@ from uuid import UUID
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed
 from pydantic import Field
 from sqlalchemy.exc import DBAPIError
@@ -34,7 +34,7 @@ from tasks.deliver_notice import deliver_owed
 from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
 from tasks.history import refusals_in_a_row
-from tasks.links import approval_form, run_page
+from tasks.links import approval_form, on_the_ui, run_page
 from tasks.publish import announce_reaped, announce_refused, publish_report
 from tasks.query_stuck_sites import query_stuck_sites
 from tasks.record_refusal import record_refusal
@@ -140,7 +140,7 @@ async def sweep(
     ending, message = conclude(
         sighting, results, dry_run=dry_run, near=near, approves=approves, notices=notices
     )
-    link = run_page(approves.flow_run_id) if approves else None
+    link = on_the_ui(run_page(approves.flow_run_id)) if approves else None
     await publish_report(
         f"{ending}: {message}",
         report(ending, message, sighting, results, approves=link, notices=notices),
@@ -216,7 +216,7 @@ async def _refused(
             sighting,
             exceeded,
             run_id=run_id if approvable else None,
-            form=approval_form(run_id),
+            form=on_the_ui(approval_form(UUID(deployment.id), run_id)) if deployment.id else None,
             hour=hour,
             notices=notices,
         ),
