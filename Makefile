@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install run outage test lint format
+.PHONY: help install run outage test bench lint format
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusa
 
 test: lint ## everything that CI runs
 	$(BIN)/python -m pytest
+
+bench: $(VENV)/installed ## what the program costs, as ratios measured in one run (ten minutes)
+	$(BIN)/python -m tests.benchmarks
 
 lint: $(VENV)/installed ## style, types and the direction of imports
 	$(BIN)/ruff check .
