@@ -30,6 +30,10 @@ def complaint(document: Any) -> str | None:
     return f"the chain gives up after {bound} minutes, the sweep fails it after {threshold}"
 
 
+@pytest.mark.guarantee(
+    fault="the chain's bound above the sweep's threshold (F23)",
+    holds="the test of prefect.yaml fails",
+)
 def test_the_chain_gives_up_before_the_sweep() -> None:
     assert complaint(yaml.safe_load(FILE.read_text())) is None
 

@@ -206,6 +206,14 @@ async def test_two_attempts_of_one_microsecond_have_two_names(
         (None, Outcome.VANISHED),
     ],
 )
+@pytest.mark.guarantee(
+    fault="a worker comes back after its attempt was failed, completed or restarted",
+    holds="it writes nothing and stops",
+    guard=(
+        "in-flight check of the chain: without it, no NotInFlight is raised, and the late "
+        "worker stamps the end of a failed site"
+    ),
+)
 async def test_a_late_worker_writes_nothing_and_is_told_why(
     engine: AsyncEngine, sites: Sites, meanwhile: Any, outcome: Outcome
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelling
 from sqlalchemy import text
@@ -19,17 +20,22 @@ from tests.sites import Sites
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-SWEEP = "reap-stuck-provisions/every-5-minutes"
-CHAIN = "provision-site/on-demand"
+SWEEP = f"reap-stuck-provisions/{POOL}"
+CHAIN = f"provision-site/{POOL}"
 
 
 @pytest.fixture(scope="session")
 def deployed(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Workers:
-    """The deployments of prefect.yaml on the test's server."""
+    """The deployments of prefect.yaml in a pool of their own: other tests have workers too."""
     logs = tmp_path_factory.mktemp("workers")
+    project = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+    for deployment in project["deployments"]:
+        deployment |= {"name": POOL, "schedules": []}
+        deployment["work_pool"]["name"] = POOL
+    (logs / "prefect.yaml").write_text(yaml.safe_dump(project))
     for name, *arguments in (
         ("pool", "work-pool", "create", POOL, "--type", "process", "--overwrite"),
-        ("deploy", "deploy", "--all"),
+        ("deploy", "deploy", "--all", "--prefect-file", str(logs / "prefect.yaml")),
     ):
         run_command(
             (sys.executable, "-m", "prefect", "--no-prompt", *arguments),
@@ -109,6 +115,10 @@ async def in_flight(engine: AsyncEngine) -> list[int]:
         return list(found.scalars())
 
 
+@pytest.mark.guarantee(
+    fault="a chain killed together with its worker",
+    holds="the next sweep fails its attempt",
+)
 async def test_a_chain_that_dies_with_its_worker_is_failed_by_the_next_sweep(
     workers: Workers, sites: Sites, engine: AsyncEngine, forge: ForgeServer
 ) -> None:

@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import FlowRun, State
 from deployments.processes import Service, service, tail
 
 ROOT = Path(__file__).parents[2]
-POOL = "provisioning"
+POOL = "story"
 PATIENCE = 90.0
 """Seconds for anything that a test waits for."""
 

@@ -125,6 +125,11 @@ async def test_a_new_attempt_fails_with_a_ledger_row_of_its_own(
     assert await sites.ledger() == [1, 1]
 
 
+@pytest.mark.guarantee(
+    fault="the platform saves a stale document over the mark",
+    holds="marked again, one ledger row, one notice",
+    guard="ledger key: without it and its ON CONFLICT, two webhooks for one attempt",
+)
 async def test_a_mark_that_the_platform_saved_over_is_set_again_and_nobody_is_told_twice(
     sites: Sites, engine: AsyncEngine
 ) -> None:
@@ -155,6 +160,14 @@ async def test_a_reason_that_cannot_be_stored_does_not_stop_the_mark(
     ],
     ids=["F01 completed", "F02 restarted"],
 )
+@pytest.mark.guarantee(
+    fault="the chain completes or restarts while the sweep waits for the row (F01, F02)",
+    holds="nothing is written; the outcome is what was committed",
+    guard=(
+        "conditional write: with its conditions in a subquery of the UPDATE, both end "
+        "reaped: completed and failed at once"
+    ),
+)
 async def test_a_sweep_that_waited_for_the_row_sees_what_was_committed(
     sites: Sites,
     engine: AsyncEngine,
@@ -176,6 +189,10 @@ async def test_a_sweep_that_waited_for_the_row_sees_what_was_committed(
     assert await sites.notices() == []
 
 
+@pytest.mark.guarantee(
+    fault="somebody holds the row",
+    holds="busy within half a second, nothing written",
+)
 async def test_a_row_held_for_longer_than_the_bound_is_busy(
     sites: Sites, engine: AsyncEngine, database_url: str
 ) -> None:
@@ -187,6 +204,13 @@ async def test_a_row_held_for_longer_than_the_bound_is_busy(
     assert await sites.ledger() == []
 
 
+@pytest.mark.guarantee(
+    fault="four callers at once fail each of twenty attempts",
+    holds="twenty marks, rows and notices",
+    guard=(
+        "conditional write: with its conditions in a subquery of the UPDATE, 46 marks for 20 sites"
+    ),
+)
 async def test_many_callers_at_once_fail_an_attempt_once(sites: Sites, engine: AsyncEngine) -> None:
     attempts = [
         await sites.add_started(i, provision={"webhook": "https://merchant.example/hook"})

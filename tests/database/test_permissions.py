@@ -80,6 +80,10 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
         "CREATE TABLE mine (n int)",
     ],
 )
+@pytest.mark.guarantee(
+    fault="the worker's role tries what the README does not grant",
+    holds="PostgreSQL refuses",
+)
 async def test_the_role_can_do_nothing_else(reaper: AsyncEngine, beyond: str) -> None:
     with pytest.raises(ProgrammingError, match=r"permission denied|must be owner"):
         async with reaper.begin() as transaction:

@@ -83,6 +83,10 @@ UNREADABLE = [
 ]
 
 
+@pytest.mark.guarantee(
+    fault="start stamps that are no date and time (F04, F24)",
+    holds="listed, never stuck",
+)
 async def test_what_is_no_date_and_time_is_listed_and_never_stuck(
     sites: Sites, engine: AsyncEngine
 ) -> None:

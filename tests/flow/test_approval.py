@@ -12,6 +12,10 @@ from tests.flow.traces import flow_run, message, nothing_written, report_of, run
 from tests.sites import YOUNG, Sites, stamp
 
 
+@pytest.mark.guarantee(
+    fault="new stuck sites between a refusal and its approval (F25)",
+    holds="exactly what was listed is reaped",
+)
 async def test_exactly_what_the_refusal_listed_and_what_is_still_stuck_is_reaped(
     sweep: Sweep, sites: Sites, prefect_api: str
 ) -> None:

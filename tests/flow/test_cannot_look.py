@@ -57,6 +57,10 @@ async def test_a_lost_connection_is_tried_again(
         ),
     ],
 )
+@pytest.mark.guarantee(
+    fault="a missing table, column or index (F18)",
+    holds="Failed with what to do, never Clean",
+)
 async def test_a_database_that_cannot_be_swept_fails_the_run_with_what_to_do(
     sweep: Sweep, sites: Sites, damage: str, said: str
 ) -> None:

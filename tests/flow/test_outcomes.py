@@ -48,6 +48,10 @@ async def test_stuck_sites_are_reaped_and_the_others_are_not(sweep: Sweep, sites
 @pytest.mark.parametrize(
     ("number", "name", "reaped"), [(25, "Reaped", 25), (26, "Refused", 0), (27, "Refused", 0)]
 )
+@pytest.mark.guarantee(
+    fault="25, 26 and 27 stuck sites (F09)",
+    holds="the cap acts; one more refuses with nothing changed",
+)
 async def test_exactly_the_cap_acts_and_one_more_refuses(
     sweep: Sweep, sites: Sites, number: int, name: str, reaped: int
 ) -> None:
@@ -72,6 +76,10 @@ async def test_five_thousand_are_refused_with_nothing_written(
     assert "4,960 of 5,000 stopped at step dns" in report.splitlines()[0]
 
 
+@pytest.mark.guarantee(
+    fault="the write of one site raises (F05, F06)",
+    holds="the others are reaped, and the run is red",
+)
 async def test_a_write_that_raises_errors_that_site_and_the_others_go_on(
     sweep: Sweep, sites: Sites, prefect_api: str
 ) -> None:
@@ -179,6 +187,10 @@ async def test_a_dry_run_over_the_cap_is_refused_and_records_no_refusal(
     assert await sites.rows("TABLE sweep_refusals") == []
 
 
+@pytest.mark.guarantee(
+    fault="a worker whose clock is a day off (F20)",
+    holds="the database's clock decides",
+)
 async def test_the_workers_clock_counts_for_nothing(sweep: Sweep, sites: Sites) -> None:
     await sites.add_started(1, stamp(YOUNG))
     await sites.add_started(2, stamp(timedelta(minutes=31)))

@@ -1,5 +1,6 @@
 """A refusal is evaluated once, and asked again when somebody presses Retry. F10 and F11."""
 
+import pytest
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, temporary_settings
 from prefect.states import AwaitingRetry
@@ -9,6 +10,10 @@ from tests.flow.traces import flow_run, logs_of, run_again, run_id, task_runs
 from tests.sites import YOUNG, Sites, stamp
 
 
+@pytest.mark.guarantee(
+    fault="retries configured on the tasks (F11)",
+    holds="a refusal is evaluated once",
+)
 async def test_a_refusal_is_evaluated_once(sweep: Sweep, sites: Sites, prefect_api: str) -> None:
     await sites.add_many(26)
     state = await sweep()
@@ -19,6 +24,15 @@ async def test_a_refusal_is_evaluated_once(sweep: Sweep, sites: Sites, prefect_a
     assert logs.count("nothing was changed. The oldest") <= 2  # once logged, once as the state
 
 
+@pytest.mark.guarantee(
+    fault="Retry of a refused run, with persisted results (F10)",
+    holds="the query runs again",
+    guard=(
+        "no-cache tasks: with Prefect's defaults, the retry asks again all the same, as "
+        "Prefect can't hash an engine; with tasks cached by run it is refused again, from "
+        "the list of the first try"
+    ),
+)
 async def test_retry_asks_the_database_again_even_where_results_are_persisted(
     sweep: Sweep, sites: Sites
 ) -> None:

@@ -17,6 +17,10 @@ from tests.sites import Sites
 PASSWORD, TOKEN, SIGNING = "db-pa55word", "t0ken-0f-a-merchant", "s1gning-s3cret-0f-ours"
 
 
+@pytest.mark.guarantee(
+    fault="secrets in URLs and settings",
+    holds="none in any table of Prefect's database",
+)
 async def test_no_secret_reaches_a_log_a_state_an_artifact_an_event_or_a_parameter(
     sweep: Sweep,
     sites: Sites,

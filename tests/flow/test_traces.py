@@ -55,6 +55,10 @@ async def test_each_reaped_site_and_each_refusal_leave_an_event(
     assert (event["payload"]["found"], event["payload"]["cap"]) == (26, 25)
 
 
+@pytest.mark.guarantee(
+    fault="the API takes no report",
+    holds="every site is handled all the same",
+)
 async def test_an_api_that_takes_no_report_leaves_no_site_half_done(
     sweep: Sweep, sites: Sites, monkeypatch: pytest.MonkeyPatch, prefect_api: str
 ) -> None:

@@ -219,6 +219,10 @@ async def test_no_environment_variable_leads_around_the_guard(
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "2130706433", "[::ffff:127.0.0.1]", "10.0.0.1", "fd00::1"]
 )
+@pytest.mark.guarantee(
+    fault="a receiver that redirects to loopback (F15)",
+    holds="not followed",
+)
 async def test_f15_a_redirect_is_not_followed(
     status: int, host: str, receiver: Receiver, network: Network
 ) -> None:
@@ -245,6 +249,10 @@ async def test_f15_a_redirected_notice_is_still_owed(owing: Owing, receiver: Rec
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:10.0.0.1", "169.254.169.254"])
+@pytest.mark.guarantee(
+    fault="a webhook to a private address (F16)",
+    holds="never dialled; the site is failed all the same",
+)
 async def test_f16_a_blocked_notice_is_given_up_and_the_site_is_failed_all_the_same(
     owing: Owing, network: Network, address: str
 ) -> None:

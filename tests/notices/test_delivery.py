@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from time import monotonic, sleep
@@ -21,7 +22,7 @@ from provisioning.rounds import deliver
 from provisioning.verdicts import Fate, Verdict
 from tests.conftest import ROOT
 from tests.notices.owing import SECRET, Owing, config
-from tests.notices.receivers import Receiver, answering, dripping, flooding, hanging
+from tests.notices.receivers import Behaviour, Receiver, answering, dripping, flooding, hanging
 
 NOTICE_ID = UUID(int=1)
 
@@ -77,6 +78,10 @@ async def test_a_site_without_a_webhook_owes_none(owing: Owing) -> None:
     assert str(await owing.sweep()) == "no notices owed"
 
 
+@pytest.mark.guarantee(
+    fault="a teardown that fails (F13)",
+    holds="owed, and delivered by the next sweep",
+)
 async def test_f13_an_owed_teardown_is_delivered_by_the_next_sweep(
     owing: Owing, receiver: Receiver, platform: Receiver
 ) -> None:
@@ -146,29 +151,28 @@ async def test_teardowns_with_nowhere_to_go_keep_no_webhook_from_being_sent(
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "wait"),
+    ("answer", "wait"),
     [
-        (answering(429, retry_after="7200"), 7200),
-        (answering(503, retry_after="7200"), 7200),
-        (
-            answering(
-                503,
-                retry_after=format_datetime(datetime.now(UTC) + timedelta(hours=3), usegmt=True),
-            ),
-            10800,
-        ),
-        (answering(500), 240),
+        (lambda: answering(429, retry_after="7200"), 7200),
+        (lambda: answering(503, retry_after="7200"), 7200),
+        (lambda: answering(503, retry_after=http_date(timedelta(hours=3))), 10800),
+        (lambda: answering(500), 240),
     ],
 )
 async def test_f22_the_next_attempt_is_not_before_its_time(
-    owing: Owing, receiver: Receiver, behaviour: object, wait: int
+    owing: Owing, receiver: Receiver, answer: Callable[[], Behaviour], wait: int
 ) -> None:
-    receiver.default = behaviour  # type: ignore[assignment]
+    receiver.default = answer()
     await owing.fail(1, receiver.url())
     assert (await owing.sweep()).webhooks_owed == 1
     assert (await owing.notice(1)).wait == pytest.approx(wait, abs=120)
     assert (await owing.sweep()).webhooks_owed == 1
     assert len(receiver.requests) == 1
+
+
+def http_date(ahead: timedelta) -> str:
+    """A moment from now on, as HTTP writes it."""
+    return format_datetime(datetime.now(UTC) + ahead, usegmt=True)
 
 
 async def test_f22_gone_is_given_up_at_once(owing: Owing, receiver: Receiver) -> None:
@@ -205,6 +209,11 @@ async def test_a_dead_receiver_is_given_up_after_about_three_days(
     assert notice.last_error == "answered 500, after 11 attempts"
 
 
+@pytest.mark.guarantee(
+    fault="a receiver that sends a byte every two seconds (F17)",
+    holds="cut at the deadline; nobody else waits",
+    guard="bounded sends: without the deadline, the round takes 52 seconds instead of less than 4",
+)
 async def test_f17_a_slow_receiver_is_cut_off_and_delays_nobody(
     owing: Owing, receiver: Receiver, platform: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +297,11 @@ async def test_what_a_round_does_not_get_to_stays_owed(
     assert len((await owing.sweep()).delivered) == 30
 
 
+@pytest.mark.guarantee(
+    fault="three rounds of deliveries at once (F14)",
+    holds="40 requests for 40 notices",
+    guard="without the condition of the claim, two sweeps send twice: 38 requests for 20 notices",
+)
 async def test_two_sweeps_at_once_never_send_a_notice_twice(
     owing: Owing, receiver: Receiver
 ) -> None:
@@ -379,6 +393,10 @@ POINTS = ["before the claim", "before sending", "after sending", "before recordi
 
 
 @pytest.mark.parametrize("point", [*POINTS, "after recording"])
+@pytest.mark.guarantee(
+    fault="a sender killed at any point (F19)",
+    holds="sent later, same id, same bytes",
+)
 async def test_f19_a_sender_killed_at_any_point_loses_nothing(
     owing: Owing, receiver: Receiver, database_url: str, point: str
 ) -> None:
