@@ -1,0 +1,43 @@
+"""Fault tests: real processes, killed; real servers, stopped; and what comes after."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from provisioning.settings import settings
+from tests.faults.aftermath import SITES, Aftermath
+from tests.flow.conftest import sweep
+from tests.notices.owing import SECRET
+from tests.notices.receivers import Receiver, receiving
+from tests.sites import Sites
+
+__all__ = ["sweep"]
+
+
+@pytest.fixture
+async def merchant(worker_environment: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
+    """The merchants' receiver, on loopback, which this worker is allowed to reach."""
+    worker_environment.setenv("PROVISION_WEBHOOK_ALLOW_PRIVATE_NETWORKS", "true")
+    worker_environment.setenv("PROVISION_WEBHOOK_SECRET", SECRET)
+    async with receiving() as receiver:
+        settings.cache_clear()
+        yield receiver
+
+
+@pytest.fixture
+async def aftermath(sites: Sites, merchant: Receiver) -> Aftermath:
+    """Six stuck sites, each with a webhook, and what must be true of them in the end."""
+    for site_id in SITES:
+        await sites.add_started(site_id, provision={"webhook": merchant.url(f"/{site_id}")})
+    return Aftermath(sites, merchant)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short-named folder that other accounts may pass, which pytest's own is not."""
+    with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as name:
+        path = Path(name).resolve()
+        path.chmod(0o711)
+        yield path

@@ -1,0 +1,284 @@
+"""The parts around a sweep are killed: its worker, the Prefect server, PostgreSQL. F21.
+
+After each: the next sweep finishes the work without a person, and none is blocked.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from deployments.postgres import LocalPostgres, local_postgres
+from deployments.processes import Service, service
+from provisioning.database import database
+from provisioning.settings import settings
+from tests.conftest import ROOT, free_port, migrate
+from tests.faults.aftermath import SITES, Aftermath
+from tests.flow.conftest import Sweep
+from tests.flow.traces import message
+from tests.notices.receivers import Receiver, Request
+from tests.production import Production
+from tests.sites import Sites
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+async def until(happened: Callable[[], bool], what: str, seconds: float = 90) -> None:
+    """Wait for something, in small steps."""
+    deadline = time.monotonic() + seconds
+    while not await asyncio.to_thread(happened):
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.02)
+
+
+def schedule(production: Production) -> Callable[[], None]:
+    """Sweeps every 20 seconds from now on; the answer ends it."""
+    path = f"/deployments/{production.deployment['id']}/schedules"
+    interval = {"interval": 20, "anchor_date": "2025-01-01T00:00:00+00:00", "timezone": "UTC"}
+    (made,) = production.post(path, [{"active": True, "schedule": interval}])
+
+    def end() -> None:
+        production.http.delete(f"{path}/{made['id']}").raise_for_status()
+
+    return end
+
+
+def reaped_on_schedule(production: Production) -> set[str]:
+    """The scheduled runs that ended Reaped."""
+    query = {
+        "flow_runs": {"tags": {"all_": ["auto-scheduled"]}, "state": {"name": {"any_": ["Reaped"]}}}
+    }
+    return {run["id"] for run in production.post("/flow_runs/filter", query)}
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+@pytest.mark.guarantee(
+    fault=(
+        "a worker killed with kill -9 while its sweep is Pending, and while it is in the "
+        "middle of a mark"
+    ),
+    holds="the next scheduled sweep runs and reaps (F21)",
+)
+async def test_a_worker_killed_with_its_run_blocks_no_later_sweep(
+    production: Production, platform: Sites, state: str
+) -> None:
+    """F21. A trigger holds the running sweep at its first mark until the worker is dead."""
+    await platform.run("CREATE TABLE IF NOT EXISTS hold (n int)")
+    await platform.run(
+        """
+        CREATE OR REPLACE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+          WHILE EXISTS (SELECT 1 FROM hold) LOOP PERFORM pg_sleep(0.05); END LOOP;
+          RETURN NEW;
+        END $$
+        """
+    )
+    await platform.run(
+        "CREATE OR REPLACE TRIGGER hold BEFORE UPDATE ON sites EXECUTE FUNCTION hold()"
+    )
+    await platform.run("INSERT INTO hold VALUES (1)")
+    await platform.add_many(3)
+    try:
+        killed = production.custom_run()
+
+        def reached() -> bool:
+            return bool(production.get(f"/flow_runs/{killed}")["state_type"] == state)
+
+        await until(reached, f"the run was never {state}")
+        if state == "RUNNING":
+            await until_marking(platform)
+        await asyncio.to_thread(production.kill_worker)
+        await platform.run("DELETE FROM hold")
+        assert await platform.ledger() == []
+        before = reaped_on_schedule(production)
+        end_schedule = schedule(production)
+        try:
+            await asyncio.to_thread(production.start_worker)
+            await until(lambda: reaped_on_schedule(production) > before, "no sweep reaped")
+        finally:
+            end_schedule()
+        assert await platform.ledger() == await platform.failed() == [1, 2, 3]
+        assert production.get(f"/flow_runs/{killed}")["state_type"] in (state, "CRASHED")
+    finally:
+        await platform.run("DELETE FROM hold")
+        await platform.run("DROP FUNCTION hold CASCADE")
+        await platform.run("DROP TABLE hold")
+
+
+async def until_marking(platform: Sites) -> None:
+    """Wait until a sweep stands in the middle of a mark."""
+    for _ in range(3_000):
+        if await platform.rows(
+            "SELECT 1 FROM pg_stat_activity WHERE application_name = 'provision-reaper'"
+            " AND query LIKE '%UPDATE sites%' AND state = 'active' AND pid <> pg_backend_pid()"
+        ):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("no sweep came to its marks")
+
+
+@contextmanager
+def prefect_server(postgres: LocalPostgres, port: int, log: Path) -> Iterator[Service]:
+    """A Prefect server on that port, which a test may kill and start again."""
+    postgres.ensure_database("prefect_killed")
+    url = postgres.url("prefect_killed", scheme="postgresql+asyncpg")
+    with service(
+        "Prefect server",
+        (sys.executable, "-m", "prefect", "server", "start", "--port", str(port)),
+        log=log,
+        environment=os.environ | {"PREFECT_SERVER_DATABASE_CONNECTION_URL": url},
+    ) as server:
+        yield server
+
+
+def answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/api/health", timeout=5).is_success
+    except httpx.HTTPError:
+        return False
+
+
+class Gate:
+    """A receiver's behaviour: the first request waits until the gate is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, _request: Request, writer: asyncio.StreamWriter) -> None:
+        self.reached.set()
+        await self.opened.wait()
+        writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+
+@pytest.mark.guarantee(
+    fault="the Prefect server killed and started again in mid-sweep",
+    holds="the sites are failed and the merchants told once; the next sweep is clean",
+)
+async def test_a_prefect_server_killed_in_mid_sweep_leaves_nothing_undone(
+    postgres: LocalPostgres, aftermath: Aftermath, sweep: Sweep, folder: Path
+) -> None:
+    port, gate = free_port(), Gate()
+    aftermath.merchant.behaviours = [gate]
+    with ExitStack() as servers:
+        first = servers.enter_context(prefect_server(postgres, port, folder / "1.log"))
+        await until(lambda: answers(port), "the server did not start")
+        sweeping = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.faults.one_sweep",
+            cwd=ROOT,
+            env=os.environ | {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api"},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        await asyncio.wait_for(gate.reached.wait(), 90)
+        psutil.Process(first.process.pid).kill()
+        first.process.wait()
+        gate.opened.set()
+        servers.enter_context(prefect_server(postgres, port, folder / "2.log"))
+        told, _ = await asyncio.wait_for(sweeping.communicate(), 120)
+        print(told.decode())
+    await aftermath.leases_run_out()
+    state = await sweep()
+    assert state.name == "Clean", message(state)
+    await aftermath.all_is_well()
+
+
+@pytest.fixture
+async def own_postgres(folder: Path) -> Any:
+    with local_postgres(folder / "data") as server:
+        yield server
+
+
+async def stop_hard(server: LocalPostgres) -> None:
+    """An immediate shutdown: no goodbye to anybody, and recovery at the next start."""
+    os.kill(server.pid, signal.SIGQUIT)
+    await until(lambda: not psutil.pid_exists(server.pid), "PostgreSQL did not stop")
+
+
+@pytest.mark.parametrize("moment", ["at a mark", "at a send"])
+@pytest.mark.guarantee(
+    fault="PostgreSQL stopped hard and started again, during a mark and during a send",
+    holds="the sweep goes on by itself, the next one finishes",
+)
+async def test_postgresql_stopped_hard_in_mid_sweep_leaves_nothing_undone(
+    prefect_api: str,
+    merchant: Receiver,
+    worker_environment: pytest.MonkeyPatch,
+    own_postgres: LocalPostgres,
+    folder: Path,
+    sweep: Sweep,
+    moment: str,
+) -> None:
+    own_postgres.ensure_database("shop")
+    url = own_postgres.url("shop")
+    await asyncio.to_thread(migrate, url)
+    worker_environment.setenv("PROVISION_DATABASE_URL", url)
+    settings.cache_clear()
+    gate = Gate()
+    async with database(url) as engine:
+        sites = Sites(engine)
+        for site_id in SITES:
+            await sites.add_started(site_id, provision={"webhook": merchant.url(f"/{site_id}")})
+        if moment == "at a mark":
+            await sites.run(
+                "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
+                " $$ BEGIN PERFORM pg_sleep(0.4); RETURN NEW; END $$"
+            )
+            await sites.run("CREATE TRIGGER slow BEFORE UPDATE ON sites EXECUTE FUNCTION slow()")
+        else:
+            merchant.behaviours = [gate]
+    sweeping = asyncio.create_task(sweep())
+    if moment == "at a mark":
+        async with database(url) as engine:
+            await until_marking(Sites(engine))
+    else:
+        await asyncio.wait_for(gate.reached.wait(), 60)
+    await stop_hard(own_postgres)
+    gate.opened.set()
+    with local_postgres(folder / "data"):
+        interrupted = await sweeping
+        print(interrupted.name, message(interrupted))
+        assert interrupted.name in ("Reaped", "Incomplete")
+        async with database(url) as engine:
+            aftermath = Aftermath(Sites(engine), merchant)
+            await aftermath.leases_run_out()
+            state = await sweep()
+            assert state.name in ("Reaped", "Clean"), message(state)
+            await aftermath.all_is_well()
+
+
+@pytest.mark.guarantee(
+    fault="PostgreSQL stays away",
+    holds="the run is Failed, never Clean, and the next one reaps",
+)
+async def test_postgresql_that_stays_away_ends_the_sweep_and_the_next_one_finishes(
+    prefect_api: str,
+    worker_environment: pytest.MonkeyPatch,
+    own_postgres: LocalPostgres,
+    folder: Path,
+    sweep: Sweep,
+) -> None:
+    own_postgres.ensure_database("shop")
+    url = own_postgres.url("shop")
+    await asyncio.to_thread(migrate, url)
+    worker_environment.setenv("PROVISION_DATABASE_URL", url)
+    settings.cache_clear()
+    async with database(url) as engine:
+        await Sites(engine).add_many(3)
+    await stop_hard(own_postgres)
+    state = await sweep()
+    assert state.name == "Failed"
+    assert message(state).startswith("Could not look")
+    with local_postgres(folder / "data"):
+        assert (await sweep()).name == "Reaped"
+        async with database(url) as engine:
+            assert await Sites(engine).ledger() == [1, 2, 3]
