@@ -20,8 +20,13 @@ run: $(VENV)/installed ## the whole program on this machine with sample sites, u
 outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusal to try out
 	@$(BIN)/python -m deployments.outage
 
+# What kills workers, or adds some, has a server of its own: it must not be another test's trouble.
+OWN_SERVER := tests/faults/test_killed_parts.py tests/faults/test_load.py
+
 test: lint ## everything that CI runs
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(OWN_SERVER)
+	$(BIN)/python -m pytest tests/scaling
+	$(BIN)/python -m pytest --ignore=tests/scaling $(OWN_SERVER:%=--ignore=%)
 
 bench: $(VENV)/installed ## what the program costs, as ratios measured in one run (ten minutes)
 	$(BIN)/python -m tests.benchmarks
