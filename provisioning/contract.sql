@@ -71,6 +71,6 @@ WITH mark AS (
            'data', jsonb_build_object('failure_id', entry.id, 'site_id', site_id,
              'domain', domain, 'attempt', attempt, 'reason', reason, 'source', source))::text, 'UTF8')
     FROM entry JOIN mark ON mark.id = entry.site_id
-   WHERE btrim(mark.metadata #>> '{provision,webhook}') <> ''
+   WHERE mark.metadata #>> '{provision,webhook}' ~ '\S'
 )
 SELECT id FROM mark;

@@ -52,7 +52,7 @@ def owed_for(mark: CTE, entry: CTE, *, teardown: ColumnElement[bool]) -> Insert:
         union_all(
             select(*row(Kind.WEBHOOK, mark.c.webhook))
             .select_from(both)
-            .where(func.btrim(mark.c.webhook) != ""),
+            .where(mark.c.webhook.regexp_match(r"\S")),
             select(*row(Kind.TEARDOWN, cast(null(), Text))).select_from(both).where(teardown),
         ),
     )

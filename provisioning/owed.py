@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from provisioning.notices import Kind
 from provisioning.schema import notices, terminal_failures
-from provisioning.text import one_line, storable
+from provisioning.text import one_line, site_name, storable
 from provisioning.urls import shown
 from provisioning.verdicts import Fate, Verdict
 
@@ -44,7 +44,7 @@ class Notice:
     """Empty before the first attempt, and from a claim until its result is recorded."""
 
     def __str__(self) -> str:
-        return f"{self.kind} for site {self.site_id} ({self.domain or 'no domain'})"
+        return f"{self.kind} for {site_name(self.site_id, self.domain)}"
 
 
 @dataclass(frozen=True)

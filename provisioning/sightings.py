@@ -33,7 +33,7 @@ from provisioning.stamps import (
     UNREADABLE,
     stuck_before,
 )
-from provisioning.text import one_line
+from provisioning.text import one_line, site_name
 
 UNREADABLE_LIMIT = 100
 """Unreadable rows that one sweep reads; the total is exact all the same."""
@@ -50,7 +50,7 @@ class Candidate:
     step: str
 
     def __str__(self) -> str:
-        return f"site {self.site_id} ({self.domain or 'no domain'})"
+        return site_name(self.site_id, self.domain)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Unreadable:
     stamp: str
 
     def __str__(self) -> str:
-        return f"site {self.site_id} ({self.domain or 'no domain'})"
+        return site_name(self.site_id, self.domain)
 
 
 @dataclass(frozen=True)

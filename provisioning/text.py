@@ -30,6 +30,11 @@ def cell(text: str | None, limit: int = 100) -> str:
     return _MARKUP.sub(r"\\\1", one_line(text, limit))
 
 
+def site_name(site_id: int, domain: str) -> str:
+    """How every log line, report and task run names a site."""
+    return f"site {site_id} ({domain or 'no domain'})"
+
+
 def duration(span: timedelta) -> str:
     """A span of time as people say it: "42 s", "35 min", "3 h 5 min", "4 d 2 h"."""
     seconds = int(span.total_seconds())

@@ -73,7 +73,7 @@ def test_a_moment_in_another_zone_is_signed_as_it_is_sent() -> None:
 
 async def test_a_site_without_a_webhook_owes_none(owing: Owing) -> None:
     await owing.fail(1, None)
-    await owing.fail(2, "  ")
+    await owing.fail(2, " \t\n ")
     assert await owing.sites.notices() == []
     assert str(await owing.sweep()) == "no notices owed"
 
