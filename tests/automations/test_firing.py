@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from copy import deepcopy
 from itertools import cycle
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from prefect.client.orchestration import SyncPrefectClient
 
-from deployments.automations import apply, load
+from deployments.automations import FILE, apply, load
 from tests.automations.conftest import Receiver
 from tests.automations.test_applying import CRASHED, PERSON, SILENCE
 from tests.production import Production, until
@@ -53,10 +54,56 @@ async def test_the_dead_mans_switch_is_silent_while_sweeps_end_and_fires_when_th
     assert "/automations/automation/" in receiver.texts[0]
 
 
-def end_a_sweep(production: Production, kind: str, name: str) -> None:
-    """A run of the sweep that ends in that state, as the server sees one."""
+async def test_the_switch_of_each_region_hears_its_own_sweeps_alone(
+    production: Production,
+    client: SyncPrefectClient,
+    alert_block: str,
+    receiver: Receiver,
+    another_region: str,
+) -> None:
+    (switch,) = [entry for entry in with_the_comment() if entry["name"] == REGION]
+    switch["trigger"]["within"] = 10
+    apply(client, [switch], alert_block)
+    started = time.monotonic()
+    end_a_sweep(production, "COMPLETED", "Clean")
+    while time.monotonic() < started + 40:
+        end_a_sweep(production, "COMPLETED", "Clean", another_region)
+        await asyncio.sleep(2)
+    (text,) = receiver.texts
+    assert text.startswith("No sweep of every-5-minutes has ended for 15 minutes\nhttp")
+    while len(receiver.texts) < 2:
+        assert time.monotonic() < started + 80, "it fires for the other one, too"
+        await asyncio.sleep(1)
+    assert receiver.texts[1].startswith("No sweep of another-region has ended for 15 minutes\n")
+
+
+REGION = "provisioning: the sweeps of one region have stopped"
+
+
+def with_the_comment() -> list[dict[str, Any]]:
+    """The automations with the one that the file holds in a comment."""
+    head, start, comment = FILE.read_text().partition("  # - <<: *silence")
+    lines = (start + comment).splitlines()
+    return load(head + "\n".join(line.replace("  # ", "  ", 1) for line in lines))
+
+
+@pytest.fixture
+def another_region(production: Production, client: SyncPrefectClient) -> Iterator[str]:
+    """The id of a second deployment of the sweep."""
     flow_id = production.deployment["flow_id"]
-    run = production.post("/flow_runs/", {"flow_id": flow_id, "name": "made by a test"})
+    made = production.post("/deployments/", {"name": "another-region", "flow_id": flow_id})
+    yield made["id"]
+    production.http.delete(f"/deployments/{made['id']}").raise_for_status()
+    for automation in client.read_automations_by_name(REGION):
+        client.delete_automation(automation.id)
+
+
+def end_a_sweep(
+    production: Production, kind: str, name: str, deployment: str | None = None
+) -> None:
+    """A run of the sweep that ends in that state, as the server sees one."""
+    deployment = deployment or production.deployment["id"]
+    run = production.post(f"/deployments/{deployment}/create_flow_run", {"name": "made by a test"})
     state = {"type": kind, "name": name}
     production.post(f"/flow_runs/{run['id']}/set_state", {"state": state, "force": True})
 

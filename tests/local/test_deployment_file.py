@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import yaml
 from prefect import Flow
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, PREFECT_CLIENT_RETRY_JITTER_FACTOR
 
 from deployments.sweeps import DEPLOYMENT, WORK_POOL
+from flows.reap_stuck_provisions import FLOW_TIMEOUT
 
 FILE = Path(__file__).parents[2] / "prefect.yaml"
 
@@ -73,4 +75,15 @@ def test_every_run_state_is_explained(sweep: dict[str, Any]) -> None:
 def test_each_run_reports_that_it_is_alive() -> None:
     for deployment in yaml.safe_load(FILE.read_text())["deployments"]:
         environment = deployment["work_pool"]["job_variables"]["env"]
-        assert environment == {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+        assert environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
+
+
+def test_an_api_that_hangs_holds_the_end_of_a_run_up_for_less_than_its_timeout(
+    sweep: dict[str, Any],
+) -> None:
+    """The end is one call, and another one for its token; Prefect tries each again, and again."""
+    seconds = float(sweep["work_pool"]["job_variables"]["env"]["PREFECT_API_REQUEST_TIMEOUT"])
+    tries = PREFECT_CLIENT_MAX_RETRIES.value() + 1
+    pauses = sum(2.0**n for n in range(1, tries))
+    longest = 1 + PREFECT_CLIENT_RETRY_JITTER_FACTOR.value()
+    assert 2 * (tries * seconds + pauses * longest) < FLOW_TIMEOUT / 2
