@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install run outage test bench lint format
+.PHONY: help install run outage test audit bench lint format
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,13 +20,11 @@ run: $(VENV)/installed ## the whole program on this machine with sample sites, u
 outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusal to try out
 	@$(BIN)/python -m deployments.outage
 
-# What kills workers, or adds some, has a server of its own: it must not be another test's trouble.
-OWN_SERVER := tests/faults/test_killed_parts.py tests/faults/test_load.py
+test: lint ## everything that CI runs (a quarter of an hour)
+	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-test: lint ## everything that CI runs
-	$(BIN)/python -m pytest $(OWN_SERVER)
-	$(BIN)/python -m pytest tests/scaling
-	$(BIN)/python -m pytest --ignore=tests/scaling $(OWN_SERVER:%=--ignore=%)
+audit: $(VENV)/installed ## known vulnerabilities of what is locked, where a service can be asked
+	@sh tests/faults/audit.sh
 
 bench: $(VENV)/installed ## what the program costs, as ratios measured in one run (ten minutes)
 	$(BIN)/python -m tests.benchmarks

@@ -29,7 +29,7 @@ copy of the program.
 | all tests, as CI runs them | `make test` |
 | without those that need minutes | `python -m pytest -m "not e2e"` |
 | the races for as long as you like | `python -m tests.faults.soak --attempts 200000` |
-| known vulnerabilities of what is locked | `sh tests/faults/audit.sh` |
+| known vulnerabilities of what is locked | `make audit` |
 
 """
 

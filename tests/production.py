@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,31 @@ class Production:
         wanted = {"event": {"name": [event]}, "resource": {"id": [resource]}}
         found: list[dict[str, Any]] = self.post("/events/filter", {"filter": wanted})["events"]
         return found
+
+    @contextmanager
+    def scheduled_in(self, seconds: float) -> Iterator[str]:
+        """A schedule whose first run is due then; the run's id.
+
+        The next one is a minute later, so that no second sweep works on the same sites.
+        """
+        path = f"/deployments/{self.deployment['id']}/schedules"
+        due = datetime.now(UTC) + timedelta(seconds=seconds)
+        interval = {"interval": 60, "anchor_date": due.isoformat(), "timezone": "UTC"}
+        (made,) = self.post(path, [{"active": True, "schedule": interval}])
+        self.post(f"/deployments/{self.deployment['id']}/schedule", {})  # not in a minute, but now
+        query = {
+            "flow_runs": {"expected_start_time": {"after_": due.isoformat()}},
+            "deployments": {"id": {"any_": [self.deployment["id"]]}},
+            "sort": "EXPECTED_START_TIME_ASC",
+        }
+        try:
+            deadline = time.monotonic() + 60
+            while not (runs := self.post("/flow_runs/filter", query)):
+                assert time.monotonic() < deadline, "nothing was scheduled"
+                time.sleep(0.2)
+            yield str(runs[0]["id"])
+        finally:
+            self.http.delete(f"{path}/{made['id']}").raise_for_status()
 
     def pause_schedules(self) -> None:
         """No run but those that a test starts."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Known vulnerabilities of what requirements.lock pins: `sh tests/faults/audit.sh`.
+# Known vulnerabilities of what requirements.lock pins: `make audit`.
 #
 # Exits with 0 where there are none, with 1 and a list where there are some, and with 77 where
 # nobody could be asked. pip-audit alone would say "no known vulnerabilities" then, too.

@@ -40,26 +40,6 @@ async def until(happened: Callable[[], bool], what: str, seconds: float = 90) ->
         await asyncio.sleep(0.02)
 
 
-def schedule(production: Production) -> Callable[[], None]:
-    """Sweeps every 20 seconds from now on; the answer ends it."""
-    path = f"/deployments/{production.deployment['id']}/schedules"
-    interval = {"interval": 20, "anchor_date": "2025-01-01T00:00:00+00:00", "timezone": "UTC"}
-    (made,) = production.post(path, [{"active": True, "schedule": interval}])
-
-    def end() -> None:
-        production.http.delete(f"{path}/{made['id']}").raise_for_status()
-
-    return end
-
-
-def reaped_on_schedule(production: Production) -> set[str]:
-    """The scheduled runs that ended Reaped."""
-    query = {
-        "flow_runs": {"tags": {"all_": ["auto-scheduled"]}, "state": {"name": {"any_": ["Reaped"]}}}
-    }
-    return {run["id"] for run in production.post("/flow_runs/filter", query)}
-
-
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
 @pytest.mark.guarantee(
     fault=(
@@ -99,13 +79,9 @@ async def test_a_worker_killed_with_its_run_blocks_no_later_sweep(
         await asyncio.to_thread(production.kill_worker)
         await platform.run("DELETE FROM hold")
         assert await platform.ledger() == []
-        before = reaped_on_schedule(production)
-        end_schedule = schedule(production)
-        try:
+        with production.scheduled_in(seconds=3) as next_sweep:
             await asyncio.to_thread(production.start_worker)
-            await until(lambda: reaped_on_schedule(production) > before, "no sweep reaped")
-        finally:
-            end_schedule()
+            assert (await production.ended(next_sweep, seconds=90))["state_name"] == "Reaped"
         assert await platform.ledger() == await platform.failed() == [1, 2, 3]
         assert production.get(f"/flow_runs/{killed}")["state_type"] in (state, "CRASHED")
     finally:

@@ -50,7 +50,7 @@ async def task_runs(state: State[Any], name: str, expected: int) -> list[TaskRun
     """The task runs of a flow run, once the server has taken in their events."""
     wanted = FlowRunFilter(id=FlowRunFilterId(any_=[run_id(state)]))
     async with get_client() as client:
-        for _ in range(100):
+        for _ in range(600):
             runs = await client.read_task_runs(flow_run_filter=wanted)
             ours = [run for run in runs if run.task_key.startswith(name)]
             if len(ours) >= expected and all(r.state and r.state.is_final() for r in ours):

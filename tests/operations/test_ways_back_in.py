@@ -2,9 +2,6 @@
 
 import asyncio
 import re
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -107,31 +104,11 @@ def test_a_value_out_of_range_is_refused_with_its_field_and_limit(
         assert words in refused.value.response.text
 
 
-@asynccontextmanager
-async def scheduled_soon(production: Production) -> AsyncIterator[str]:
-    """A schedule like the deployment's own with a much shorter interval; its first run's id."""
-    path = f"/deployments/{production.deployment['id']}/schedules"
-    interval = {"interval": 10, "anchor_date": "2025-01-01T00:00:00+00:00", "timezone": "UTC"}
-    (made,) = production.post(path, [{"active": True, "schedule": interval}])
-    try:
-        deadline = time.monotonic() + 60
-        query = {
-            "flow_runs": {"tags": {"all_": ["auto-scheduled"]}},
-            "sort": "EXPECTED_START_TIME_ASC",
-        }
-        while not (runs := production.post("/flow_runs/filter", query)):
-            assert time.monotonic() < deadline, "nothing was scheduled"
-            await asyncio.sleep(0.5)
-        yield runs[0]["id"]
-    finally:
-        production.http.delete(f"{path}/{made['id']}").raise_for_status()
-
-
 async def test_a_scheduled_sweep_says_so_in_its_name(
     production: Production, platform: Sites
 ) -> None:
     await platform.add_many(3)
-    async with scheduled_soon(production) as run_id:
+    with production.scheduled_in(seconds=3) as run_id:
         run = await production.ended(run_id)
     assert re.fullmatch(r"sweep \d{4}-\d\d-\d\d \d\d:\d\d UTC", run["name"])
     assert run["state_name"] == "Reaped"
