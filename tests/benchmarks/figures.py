@@ -40,10 +40,17 @@ class Figure:
 Action = Callable[[], Awaitable[object]]
 
 
-async def medians(rounds: int, *actions: Action) -> list[float]:
-    """The median time of each action in seconds, taken in turns so that noise meets all alike."""
+async def medians(
+    rounds: int, *actions: Action, before: Callable[[], None] = lambda: None
+) -> list[float]:
+    """The median time of each action in seconds, taken in turns so that noise meets all alike.
+
+    Args:
+        before: what each round needs first; its time does not count.
+    """
     times: list[list[float]] = [[] for _ in actions]
     for _ in range(rounds):
+        before()
         for taken, action in zip(times, actions, strict=True):
             started = time.perf_counter()
             await action()

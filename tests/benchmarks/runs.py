@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import State
 from deployments.postgres import LocalPostgres
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from tests.benchmarks.data import add_stuck, drop, filled
-from tests.benchmarks.empty import empty_flow
+from tests.benchmarks.empty import empty_flow, traced_flow
 from tests.benchmarks.figures import Figure, medians
 from tests.benchmarks.server import through_the_worker
 
@@ -39,11 +39,13 @@ async def run(url: str) -> list[Figure]:
     for reaped in (0, 25):
         task_runs = TASKS_OF_AN_EMPTY_SWEEP + TASKS_OF_A_SITE * reaped
 
-        async def ours(reaped: int = reaped) -> None:
+        def more_stuck(reaped: int = reaped) -> None:
             nonlocal first
             if reaped:
                 add_stuck(url, first, reaped)
                 first += reaped
+
+        async def ours(reaped: int = reaped) -> None:
             state: State[Any] = await reap_stuck_provisions(
                 max_reap_per_hour=100_000, return_state=True
             )
@@ -52,14 +54,20 @@ async def run(url: str) -> list[Figure]:
         async def empty(task_runs: int = task_runs) -> None:
             await empty_flow(task_runs)
 
-        await ours()
-        await empty()
-        times = await medians(ROUNDS, ours, empty)
+        async def traced(task_runs: int = task_runs, reaped: int = reaped) -> None:
+            await traced_flow(task_runs, reaped)
+
+        more_stuck()
+        for action in (ours, empty, traced):
+            await action()
+        times = await medians(ROUNDS, ours, empty, traced, before=more_stuck)
         name = f"a sweep that reaps {reaped}" if reaped else "an empty sweep"
         figures += [
             Figure("run", f"{name}, in process", times[0], "s"),
             Figure("run", f"empty flow with {task_runs} task runs, in process", times[1], "s"),
+            Figure("run", "the same with a sweep's names, lines, events and report", times[2], "s"),
             Figure("run", f"{name} ÷ empty flow, in process", times[0] / times[1], "times", 1.15),
+            Figure("run", f"{name} ÷ the one with names and so on", times[0] / times[2], "times"),
         ]
     return figures + await _through_the_worker(url) + imports()
 
