@@ -29,7 +29,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from provisioning.database import is_transient
+from provisioning.database import autocommit, is_transient
 from provisioning.explained import Explained
 from provisioning.failures import Source, fail_terminally
 from provisioning.outcomes import Outcome, moved_on
@@ -107,16 +107,16 @@ async def begin(engine: AsyncEngine, site_id: int, *, run_id: str | None = None)
         Unstampable: the metadata is in the way of the stamps.
         DBAPIError: the database did not do it, or somebody holds the row.
     """
-    async with engine.begin() as transaction:
+    async with autocommit(engine) as connection:
         attempt = (
-            await transaction.execute(
+            await connection.execute(
                 update(sites)
                 .where(sites.c.id == site_id, not_(IN_FLIGHT), _STAMPABLE)
                 .values(metadata=_begun(run_id))
                 .returning(STARTED)
             )
         ).scalar_one_or_none()
-        return attempt or await _resumed(transaction, site_id, run_id)
+        return attempt or await _resumed(connection, site_id, run_id)
 
 
 async def step(engine: AsyncEngine, site_id: int, attempt: str, name: str) -> Progress:
@@ -146,7 +146,7 @@ async def look(engine: AsyncEngine, site_id: int, attempt: str) -> Progress:
     Raises:
         NotInFlight, DBAPIError: as in `step`.
     """
-    async with engine.connect() as connection:
+    async with autocommit(engine) as connection:
         row = (
             await connection.execute(select(*_PROGRESS).where(_still(site_id, attempt)))
         ).one_or_none()
@@ -171,15 +171,15 @@ async def complete(engine: AsyncEngine, site_id: int, attempt: str) -> None:
     health_check = _join(
         _object(_HEALTH_CHECK), _document(completed_at=iso(func.clock_timestamp()))
     )
-    async with engine.begin() as transaction:
-        done = await transaction.execute(
+    async with autocommit(engine) as connection:
+        done = await connection.execute(
             update(sites)
             .where(_still(site_id, attempt))
             .values(metadata=_join(sites.c.metadata, _document(health_check=health_check)))
             .returning(sites.c.id)
         )
         if done.one_or_none() is None:
-            outcome = moved_on(await standing(transaction, site_id), attempt)
+            outcome = moved_on(await standing(connection, site_id), attempt)
             if outcome is not Outcome.FINISHED:
                 raise NotInFlight(site_id, attempt, outcome or Outcome.BUSY)
 
@@ -226,7 +226,7 @@ async def attempt_of(engine: AsyncEngine, site_id: int, run_id: str) -> str | No
     query = select(STARTED).where(
         sites.c.id == site_id, IN_FLIGHT, RUN_ID == bindparam("run_id", run_id, type_=Text())
     )
-    async with engine.connect() as connection:
+    async with autocommit(engine) as connection:
         return (await connection.execute(query)).scalar_one_or_none()
 
 
@@ -242,16 +242,16 @@ async def _stamp(
 ) -> Progress:
     stamps = _document(**{key: cast(value, Text) for key, value in values.items()})
     provision = _join(_object(_PROVISION), stamps)
-    async with engine.begin() as transaction:
+    async with autocommit(engine) as connection:
         row = (
-            await transaction.execute(
+            await connection.execute(
                 update(sites)
                 .where(_still(site_id, attempt))
                 .values(metadata=_join(sites.c.metadata, _document(provision=provision)))
                 .returning(*_PROGRESS)
             )
         ).one_or_none()
-        return _progress(row) if row else await _stop(transaction, site_id, attempt)
+        return _progress(row) if row else await _stop(connection, site_id, attempt)
 
 
 async def _stop(connection: AsyncConnection, site_id: int, attempt: str) -> Progress:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 CONNECT_TIMEOUT = 10
 """Seconds for one connection attempt."""
@@ -71,6 +71,17 @@ async def database(url: str) -> AsyncIterator[AsyncEngine]:
         yield engine
     finally:
         await engine.dispose()
+
+
+@asynccontextmanager
+async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection on which each statement is a transaction of its own.
+
+    For the writes, which are one statement each: no row stays locked while a worker that was
+    stopped or killed owes the COMMIT. And for reads that want what is committed now.
+    """
+    async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+        yield connection
 
 
 def sqlstate(error: BaseException) -> str | None:

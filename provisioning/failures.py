@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.database import is_locked
+from provisioning.database import autocommit, is_locked
 from provisioning.notices import owed_for
 from provisioning.outcomes import Outcome, moved_on
 from provisioning.schema import sites, terminal_failures
@@ -70,8 +70,8 @@ async def fail_terminally(
         DBAPIError: the database did not do it; nothing was changed.
     """
     try:
-        async with engine.begin() as transaction:
-            marked = await transaction.execute(
+        async with autocommit(engine) as connection:
+            marked = await connection.execute(
                 _FAIL,
                 {
                     "site": site_id,
@@ -85,7 +85,7 @@ async def fail_terminally(
             )
             if marked.one_or_none() is not None:
                 return Outcome.REAPED
-            return moved_on(await standing(transaction, site_id), attempt) or Outcome.BUSY
+            return moved_on(await standing(connection, site_id), attempt) or Outcome.BUSY
     except DBAPIError as error:
         if is_locked(error):
             return Outcome.BUSY
@@ -99,7 +99,7 @@ async def is_claimed_by(engine: AsyncEngine, site_id: int, attempt: str, flow_ru
         terminal_failures.c.attempt == attempt,
         terminal_failures.c.flow_run_id == flow_run_id,
     )
-    async with engine.connect() as connection:
+    async with autocommit(engine) as connection:
         return (await connection.execute(query)).one_or_none() is not None
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import Row, Select, and_, func, not_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from provisioning.database import autocommit
 from provisioning.notices import Kind
 from provisioning.schema import notices, terminal_failures
 from provisioning.text import one_line, site_name, storable
@@ -158,9 +159,9 @@ async def claim(engine: AsyncEngine, notice_id: UUID) -> Claim | None:
     Raises:
         DBAPIError: the database did not do it.
     """
-    async with engine.begin() as transaction:
+    async with autocommit(engine) as connection:
         row = (
-            await transaction.execute(
+            await connection.execute(
                 update(notices)
                 .where(
                     notices.c.id == notice_id,
@@ -209,8 +210,8 @@ async def record(engine: AsyncEngine, notice_id: UUID, attempts: int, verdict: V
             }
     if verdict.fate is not Fate.DELIVERED:
         unsettled.append(notices.c.attempts == attempts)
-    async with engine.begin() as transaction:
-        await transaction.execute(update(notices).where(*unsettled).values(**values))
+    async with autocommit(engine) as connection:
+        await connection.execute(update(notices).where(*unsettled).values(**values))
 
 
 async def _count_given_up(connection: AsyncConnection) -> int:

@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.caps import CapExceeded
+from provisioning.database import autocommit
 from provisioning.explained import Explained
 from provisioning.schema import sweep_refusals
 from provisioning.sightings import Sighting
@@ -52,7 +53,7 @@ async def find_refusal(engine: AsyncEngine, flow_run_id: UUID) -> Refusal:
         func.jsonb_array_length(sweep_refusals.c.candidates).label("listed"),
         (func.now() - sweep_refusals.c.refused_at > VALID_FOR).label("expired"),
     ).where(sweep_refusals.c.flow_run_id == flow_run_id)
-    async with engine.connect() as connection:
+    async with autocommit(engine) as connection:
         found = (await connection.execute(query)).one_or_none()
     if found is None:
         raise NotApprovable(
@@ -78,8 +79,8 @@ async def record_refusal(
             for candidate in sighting.stuck
         ],
     }
-    async with engine.begin() as transaction:
-        await transaction.execute(
+    async with autocommit(engine) as connection:
+        await connection.execute(
             insert(sweep_refusals)
             .values(flow_run_id=flow_run_id, **seen)
             .on_conflict_do_update(

@@ -20,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import INTERVAL, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from provisioning.database import autocommit
 from provisioning.outcomes import Outcome, Standing, moved_on
 from provisioning.readiness import require_ready
 from provisioning.schema import sites, sweep_refusals, terminal_failures
@@ -123,6 +124,13 @@ _WATCHDOGS_LAST_HOUR = (
     terminal_failures.c.failed_at > func.now() - timedelta(hours=1),
 )
 
+_NUMBERS = select(
+    func.now().label("now"),
+    _CUTOFF.label("cutoff"),
+    select(func.count()).select_from(sites).where(IN_FLIGHT).scalar_subquery().label("in_flight"),
+    select(func.count()).where(*_WATCHDOGS_LAST_HOUR).scalar_subquery().label("reaped_last_hour"),
+)
+
 
 def listed_by(refusal: UUID) -> ColumnElement[bool]:
     """Whether a refused run listed this attempt of this site."""
@@ -158,11 +166,7 @@ async def look(
     async with engine.connect() as connection:
         snapshot = await connection.execution_options(isolation_level="REPEATABLE READ")
         await require_ready(snapshot, writes=writes)
-        clock = (
-            await snapshot.execute(
-                select(func.now().label("now"), _CUTOFF.label("cutoff")), {"threshold": threshold}
-            )
-        ).one()
+        numbers = (await snapshot.execute(_NUMBERS, {"threshold": threshold})).one()
         approval = listed_by(approved) if approved else true()
         stuck = (
             await snapshot.execute(
@@ -171,8 +175,8 @@ async def look(
         ).all()
         unreadable = (await snapshot.execute(_unreadable_query())).all()
         return Sighting(
-            looked_at=clock.now,
-            cutoff=clock.cutoff,
+            looked_at=numbers.now,
+            cutoff=numbers.cutoff,
             stuck=tuple(_candidate(row) for row in stuck),
             stuck_total=(
                 len(stuck)
@@ -189,10 +193,8 @@ async def look(
                 if len(unreadable) < UNREADABLE_LIMIT
                 else await _count(snapshot, UNREADABLE)
             ),
-            in_flight=await _count(snapshot, IN_FLIGHT),
-            reaped_last_hour=(
-                await snapshot.execute(select(func.count()).where(*_WATCHDOGS_LAST_HOUR))
-            ).scalar_one(),
+            in_flight=numbers.in_flight,
+            reaped_last_hour=numbers.reaped_last_hour,
         )
 
 
@@ -214,13 +216,13 @@ async def last_hour(engine: AsyncEngine) -> list[PastSweep]:
         .group_by(terminal_failures.c.flow_run_id)
         .order_by(began.desc())
     )
-    async with engine.connect() as connection:
+    async with autocommit(engine) as connection:
         return [PastSweep(*row) for row in await connection.execute(query)]
 
 
 async def look_again(engine: AsyncEngine, candidate: Candidate) -> Outcome | None:
     """Read one site again: how its attempt moved on, or None while it is still in flight."""
-    async with engine.connect() as connection:
+    async with autocommit(engine) as connection:
         return moved_on(await standing(connection, candidate.site_id), candidate.attempt)
 
 

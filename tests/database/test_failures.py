@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.failures import Source, fail_terminally
@@ -202,6 +203,27 @@ async def test_a_row_held_for_longer_than_the_bound_is_busy(
         assert await fail(engine, attempt) is Outcome.BUSY
     assert await sites.failed() == []
     assert await sites.ledger() == []
+
+
+@pytest.mark.guarantee(
+    fault="a worker that is stopped (SIGSTOP) right after its mark",
+    holds="the mark is committed by then, and no row stays locked",
+    guard="with a transaction around the statement, the row is locked and the outcome busy",
+)
+async def test_the_mark_is_committed_with_its_statement(
+    sites: Sites, engine: AsyncEngine, database_url: str
+) -> None:
+    attempt = await sites.add_started(1)
+    others_see = []
+
+    def look_from_outside(*_: object) -> None:
+        with psycopg.connect(database_url) as platform:
+            platform.execute("SELECT 1 FROM sites WHERE id = 1 FOR UPDATE NOWAIT")
+            others_see.append(platform.execute("SELECT attempt FROM terminal_failures").fetchall())
+
+    event.listen(engine.sync_engine, "after_cursor_execute", look_from_outside)
+    assert await fail(engine, attempt) is Outcome.REAPED
+    assert others_see == [[(attempt,)]]
 
 
 @pytest.mark.guarantee(

@@ -30,7 +30,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "cap check": (flow_module, "check_cap"),
     "refresh": (flow_module, "refresh_site"),
     "mark": (flow_module, "fail_site_terminally"),
-    "mark's commit": (marking, "fail_terminally"),
+    "mark's statement": (marking, "fail_terminally"),
     "claim": (rounds, "claim"),
     "send": (rounds, "post"),
     "recorded delivery": (rounds, "record"),
@@ -63,7 +63,7 @@ def arm(step: str, side: str, number: int) -> None:
     really, reached = getattr(module, name), countdown(number)
 
     async def wrapped(*arguments: Any, **options: Any) -> Any:
-        if side == "before" and not step.endswith("commit"):
+        if side == "before" and not step.endswith("statement"):
             reached()
         token = _inside.set(True)
         try:
@@ -75,9 +75,11 @@ def arm(step: str, side: str, number: int) -> None:
         return result
 
     setattr(module, name, wrapped)
-    if side == "before" and step.endswith("commit"):
-        # SQLAlchemy tells of a commit right before it sends it.
-        event.listen(Engine, "commit", lambda _connection: reached() if _inside.get() else None)
+    if side == "before" and step.endswith("statement"):
+        # SQLAlchemy tells of a statement right before it sends it. The mark commits by itself.
+        event.listen(
+            Engine, "before_cursor_execute", lambda *_: reached() if _inside.get() else None
+        )
 
 
 def sweep(order: dict[str, Any]) -> None:

@@ -61,13 +61,13 @@ def dying(prefect_api: str) -> Iterator[DyingSweeps]:
 BOTH = ("before", "after")
 LAST = SITES[-1]
 
-# After a mark's commit is before the next refresh, so a refresh has a boundary of its own behind
+# After a mark's statement is before the next refresh, so a refresh has a boundary of its own behind
 # it. Notices are claimed and sent side by side.
 BOUNDARIES = [
     *[(side, step, 1) for step in ("query", "cap check") for side in BOTH],
     ("before", "refresh", 1),
     *[("after", "refresh", number) for number in SITES],
-    *[(side, "mark's commit", number) for number in SITES for side in BOTH],
+    *[(side, "mark's statement", number) for number in SITES for side in BOTH],
     *[(side, "claim", number) for number in (1, LAST) for side in BOTH],
     *[(side, "send", number) for number in SITES for side in BOTH],
     *[(side, "recorded delivery", number) for number in SITES for side in BOTH],
@@ -84,7 +84,7 @@ BOUNDARIES = [
 @pytest.mark.guarantee(
     fault=(
         "a sweep killed with kill -9 at each boundary: query, cap check, each refresh, each "
-        "mark's commit, claims, each send, each recorded delivery, report"
+        "mark's statement, claims, each send, each recorded delivery, report"
     ),
     holds=(
         "the next sweep finishes: one ledger row a site, each merchant told at least once "
