@@ -15,7 +15,6 @@ Environment:
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 
 from deployments.errors import StackError
+from deployments.options import answer_help
 
 FILE = Path(__file__).with_name("automations.yaml")
 BLOCK_VARIABLE = "PROVISION_ALERT_BLOCK"
@@ -42,11 +42,7 @@ Alert = CallWebhook | SendNotification | DoNothing
 
 def main() -> int:
     """Applies the file and prints what became of each automation."""
-    argparse.ArgumentParser(
-        prog="python -m deployments.automations",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()
+    answer_help("deployments.automations", __doc__)
     try:
         if not PREFECT_API_URL.value():
             raise StackError("Set PREFECT_API_URL to the API of the Prefect server.")

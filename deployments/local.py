@@ -17,7 +17,6 @@ Environment:
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -26,17 +25,12 @@ from types import FrameType
 
 from deployments.data_folder import claimed
 from deployments.errors import StackError
-from deployments.options import read_options, stack_environment
+from deployments.options import answer_help, read_options, stack_environment
 
 
 def main() -> int:
     """Runs the stack; the exit code is 1 where something has to be put right first."""
-    parser = argparse.ArgumentParser(
-        prog="python -m deployments.local",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.parse_args()
+    answer_help("deployments.local", __doc__)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,15 @@ from deployments.data_folder import default_data_folder
 from deployments.errors import StackError
 
 PROJECT = Path(__file__).resolve().parents[1]
+
+
+def answer_help(module: str, description: str | None) -> None:
+    """Answers `--help`, and refuses arguments: the environment is what these commands go by."""
+    argparse.ArgumentParser(
+        prog=f"python -m {module}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
 
 
 @dataclass(frozen=True)

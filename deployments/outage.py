@@ -11,12 +11,11 @@ Environment:
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
 from deployments.errors import StackError
-from deployments.options import read_options, stack_environment
+from deployments.options import answer_help, read_options, stack_environment
 from deployments.running import find_running
 from deployments.samples import add_stuck
 from deployments.terminal import say, stage
@@ -27,11 +26,7 @@ STEP = "dns"
 
 def main() -> int:
     """Causes the outage and tells how to approve; 1 where the sweep did not refuse."""
-    argparse.ArgumentParser(
-        prog="python -m deployments.outage",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args()
+    answer_help("deployments.outage", __doc__)
     try:
         options, database_url = find_running(read_options(os.environ))
         environment = stack_environment(options, os.environ)

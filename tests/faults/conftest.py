@@ -1,29 +1,17 @@
 """Fault tests: real processes, killed; real servers, stopped; and what comes after."""
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from provisioning.settings import settings
 from tests.faults.aftermath import SITES, Aftermath
-from tests.flow.conftest import sweep
-from tests.notices.owing import SECRET
-from tests.notices.receivers import Receiver, receiving
+from tests.flow.conftest import merchant, sweep
+from tests.notices.receivers import Receiver
 from tests.sites import Sites
 
-__all__ = ["sweep"]
-
-
-@pytest.fixture
-async def merchant(worker_environment: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
-    """The merchants' receiver, on loopback, which this worker is allowed to reach."""
-    worker_environment.setenv("PROVISION_WEBHOOK_ALLOW_PRIVATE_NETWORKS", "true")
-    worker_environment.setenv("PROVISION_WEBHOOK_SECRET", SECRET)
-    async with receiving() as receiver:
-        settings.cache_clear()
-        yield receiver
+__all__ = ["merchant", "sweep"]
 
 
 @pytest.fixture

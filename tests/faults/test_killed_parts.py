@@ -174,6 +174,19 @@ async def own_postgres(folder: Path) -> Any:
         yield server
 
 
+@pytest.fixture
+def shop(
+    own_postgres: LocalPostgres, prefect_api: str, worker_environment: pytest.MonkeyPatch
+) -> str:
+    """The URL of a migrated database on that server, which this worker sweeps."""
+    own_postgres.ensure_database("shop")
+    url = own_postgres.url("shop")
+    migrate(url)
+    worker_environment.setenv("PROVISION_DATABASE_URL", url)
+    settings.cache_clear()
+    return url
+
+
 async def stop_hard(server: LocalPostgres) -> None:
     """An immediate shutdown: no goodbye to anybody, and recovery at the next start."""
     os.kill(server.pid, signal.SIGQUIT)
@@ -186,21 +199,15 @@ async def stop_hard(server: LocalPostgres) -> None:
     holds="the sweep goes on by itself, the next one finishes",
 )
 async def test_postgresql_stopped_hard_in_mid_sweep_leaves_nothing_undone(
-    prefect_api: str,
     merchant: Receiver,
-    worker_environment: pytest.MonkeyPatch,
     own_postgres: LocalPostgres,
+    shop: str,
     folder: Path,
     sweep: Sweep,
     moment: str,
 ) -> None:
-    own_postgres.ensure_database("shop")
-    url = own_postgres.url("shop")
-    await asyncio.to_thread(migrate, url)
-    worker_environment.setenv("PROVISION_DATABASE_URL", url)
-    settings.cache_clear()
     gate = Gate()
-    async with database(url) as engine:
+    async with database(shop) as engine:
         sites = Sites(engine)
         for site_id in SITES:
             await sites.add_started(site_id, provision={"webhook": merchant.url(f"/{site_id}")})
@@ -214,7 +221,7 @@ async def test_postgresql_stopped_hard_in_mid_sweep_leaves_nothing_undone(
             merchant.behaviours = [gate]
     sweeping = asyncio.create_task(sweep())
     if moment == "at a mark":
-        async with database(url) as engine:
+        async with database(shop) as engine:
             await until_marking(Sites(engine))
     else:
         await asyncio.wait_for(gate.reached.wait(), 60)
@@ -224,7 +231,7 @@ async def test_postgresql_stopped_hard_in_mid_sweep_leaves_nothing_undone(
         interrupted = await sweeping
         print(interrupted.name, message(interrupted))
         assert interrupted.name in ("Reaped", "Incomplete")
-        async with database(url) as engine:
+        async with database(shop) as engine:
             aftermath = Aftermath(Sites(engine), merchant)
             await aftermath.leases_run_out()
             state = await sweep()
@@ -237,18 +244,9 @@ async def test_postgresql_stopped_hard_in_mid_sweep_leaves_nothing_undone(
     holds="the run is Failed, never Clean, and the next one reaps",
 )
 async def test_postgresql_that_stays_away_ends_the_sweep_and_the_next_one_finishes(
-    prefect_api: str,
-    worker_environment: pytest.MonkeyPatch,
-    own_postgres: LocalPostgres,
-    folder: Path,
-    sweep: Sweep,
+    own_postgres: LocalPostgres, shop: str, folder: Path, sweep: Sweep
 ) -> None:
-    own_postgres.ensure_database("shop")
-    url = own_postgres.url("shop")
-    await asyncio.to_thread(migrate, url)
-    worker_environment.setenv("PROVISION_DATABASE_URL", url)
-    settings.cache_clear()
-    async with database(url) as engine:
+    async with database(shop) as engine:
         await Sites(engine).add_many(3)
     await stop_hard(own_postgres)
     state = await sweep()
@@ -256,5 +254,5 @@ async def test_postgresql_that_stays_away_ends_the_sweep_and_the_next_one_finish
     assert message(state).startswith("Could not look")
     with local_postgres(folder / "data"):
         assert (await sweep()).name == "Reaped"
-        async with database(url) as engine:
+        async with database(shop) as engine:
             assert await Sites(engine).ledger() == [1, 2, 3]

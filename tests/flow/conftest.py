@@ -1,12 +1,15 @@
 """Flow tests run the real flow in this process, against a real Prefect server and PostgreSQL."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
 from prefect.client.schemas.objects import State
 
 from flows.reap_stuck_provisions import reap_stuck_provisions
+from provisioning.settings import settings
+from tests.notices.owing import SECRET
+from tests.notices.receivers import Receiver, receiving
 
 Sweep = Callable[..., Coroutine[Any, Any, State[Any]]]
 
@@ -19,3 +22,13 @@ def sweep(prefect_api: str, worker_environment: pytest.MonkeyPatch) -> Sweep:
         return await reap_stuck_provisions(**parameters, return_state=True)
 
     return run
+
+
+@pytest.fixture
+async def merchant(worker_environment: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
+    """A merchant's receiver, on loopback, which this worker is allowed to reach."""
+    worker_environment.setenv("PROVISION_WEBHOOK_ALLOW_PRIVATE_NETWORKS", "true")
+    worker_environment.setenv("PROVISION_WEBHOOK_SECRET", SECRET)
+    async with receiving() as receiver:
+        settings.cache_clear()
+        yield receiver

@@ -18,16 +18,6 @@ from tests.sites import Sites
 
 
 @pytest.fixture
-async def merchant(worker_environment: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
-    """A merchant's receiver, on loopback, which this worker is allowed to reach."""
-    worker_environment.setenv("PROVISION_WEBHOOK_ALLOW_PRIVATE_NETWORKS", "true")
-    worker_environment.setenv("PROVISION_WEBHOOK_SECRET", SECRET)
-    async with receiving() as receiver:
-        settings.cache_clear()
-        yield receiver
-
-
-@pytest.fixture
 async def platform(worker_environment: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
     """The platform's own endpoint for teardowns."""
     async with receiving() as receiver:
