@@ -35,7 +35,7 @@ from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
 from tasks.history import refusals_in_a_row
 from tasks.links import approval_form, on_the_ui, run_page
-from tasks.publish import announce_reaped, announce_refused, publish_report
+from tasks.publish import announce_reaped, announce_refused, name_run, publish_report
 from tasks.query_stuck_sites import query_stuck_sites
 from tasks.record_refusal import record_refusal
 from tasks.refresh_site import refresh_site
@@ -46,7 +46,7 @@ FLOW_TIMEOUT = 900
 UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
-def run_name() -> str:
+def what_it_is() -> str:
     """What a run is, for the list of runs: scheduled, by hand, a dry run, an approval."""
     when = f"{flow_run.scheduled_start_time:%Y-%m-%d %H:%M} UTC"
     chosen = flow_run.parameters
@@ -59,7 +59,6 @@ def run_name() -> str:
 
 @flow(
     name="reap-stuck-provisions",
-    flow_run_name=run_name,
     timeout_seconds=FLOW_TIMEOUT,
     retries=0,  # a flow retry would evaluate a refusal again, and again
     persist_result=False,
@@ -85,6 +84,7 @@ async def reap_stuck_provisions(
             whatever their number, and nothing else.
         dry_run: Look, check the caps and look again, and write nothing.
     """
+    await name_run(what_it_is())
     try:
         url = settings().database_url.get_secret_value()
     except SettingsInvalid as error:

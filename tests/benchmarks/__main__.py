@@ -38,7 +38,8 @@ def main() -> int:
     show(figures)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(as_json(figures), indent=1, ensure_ascii=False) + "\n")
-    print(f"\nThe figures as JSON: {options.json}")
+    options.json.with_suffix(".md").write_text(as_page(figures))
+    print(f"\nThe figures as JSON, and beside them as the table of the page: {options.json}")
     return int(any(figure.met is False for figure in figures))
 
 
@@ -84,12 +85,24 @@ def show(figures: list[Figure]) -> None:
         table.add_row(
             figure.benchmark,
             figure.name,
-            f"{figure.value:,.3g}" if figure.value < 1000 else f"{figure.value:,.0f}",
+            figure.shown_value,
             figure.unit,
             figure.shown_target,
             verdict,
         )
     Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def as_page(figures: list[Figure]) -> str:
+    """The table of docs/benchmarks.md."""
+    lines = ["| benchmark | figure | value | target | |", "|---|---|---|---|---|"]
+    for figure in figures:
+        verdict = {True: "met", False: "**missed**", None: ""}[figure.met]
+        lines.append(
+            f"| {figure.benchmark} | {figure.name} | {figure.shown_value} {figure.unit} "
+            f"| {figure.shown_target} | {verdict} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def machine() -> str:

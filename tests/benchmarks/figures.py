@@ -30,6 +30,11 @@ class Figure:
         return self.value >= self.target if self.at_least else self.value <= self.target
 
     @property
+    def shown_value(self) -> str:
+        """The value with three digits that count."""
+        return f"{self.value:,.3g}" if self.value < 1000 else f"{self.value:,.0f}"
+
+    @property
     def shown_target(self) -> str:
         """The target in words."""
         if self.target is None:
