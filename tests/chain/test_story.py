@@ -87,10 +87,14 @@ async def until_found(sites: Sites, query: str) -> None:
     raise AssertionError(f"never found: {query}")
 
 
-async def the_threshold_passes(sites: Sites) -> None:
-    """Nothing happens for 40 minutes: the start stamps are that much older."""
+async def nothing_hangs_any_more(sites: Sites) -> None:
+    """What the dead chain had asked of the database is over."""
     await sites.rows(f"SELECT pg_terminate_backend(pid) {HANGING}")
     await sites.run("DROP TRIGGER hang ON sites")
+
+
+async def the_threshold_passes(sites: Sites) -> None:
+    """Nothing happens for 40 minutes: the start stamps are that much older."""
     await sites.run(
         "UPDATE sites SET metadata = jsonb_set(metadata, '{provision,started_at}', to_jsonb("
         " to_char((iso_instant(metadata #>> '{provision,started_at}') - interval '40 minutes')"
@@ -142,6 +146,7 @@ async def test_a_chain_that_dies_with_its_worker_is_failed_by_the_next_sweep(
     assert (await sites.metadata(2))["provision"]["step"] == "request"
     assert await sites.ledger() == []
 
+    await nothing_hangs_any_more(sites)
     await the_threshold_passes(sites)
 
     with workers.worker("second") as worker:
@@ -161,6 +166,33 @@ async def test_a_chain_that_dies_with_its_worker_is_failed_by_the_next_sweep(
         assert again.name == "Live", again.message
         assert await sites.failed() == [2]
         assert len(forge.sites) == 2, "the new attempt found what the dead one had asked for"
+
+
+@pytest.mark.guarantee(
+    fault="a worker stopped by a deploy (SIGTERM) in the middle of a chain",
+    holds="its runs end without a word, and the next sweep fails what they left in flight",
+)
+async def test_a_chain_whose_worker_a_deploy_stops_is_failed_by_the_next_sweep(
+    workers: Workers, sites: Sites, engine: AsyncEngine, forge: ForgeServer
+) -> None:
+    """Prefect 3.9.1's worker kills its runs then, and no hook of theirs is called."""
+    forge.status = "installing"
+    await merchant(sites, forge, 1)
+    with workers.worker("before the deploy") as worker:
+        run = await workers.start(CHAIN, site_id=1)
+        await forge.until_asked("GET 100")
+        worker.process.terminate()
+        await asyncio.to_thread(worker.process.wait, 60)
+    assert (await workers.read(run)).state_type is StateType.RUNNING, "nothing throws"
+    assert await in_flight(engine) == [1], "and nothing ends"
+
+    await the_threshold_passes(sites)
+
+    with workers.worker("after the deploy") as worker:
+        swept = await workers.end_of(await workers.start(SWEEP), worker)
+        assert swept.name == "Reaped", swept.message
+    assert await sites.ledger() == [1]
+    assert told(forge) == ["POST 1"]
 
 
 async def test_a_chain_that_dies_while_its_worker_lives_is_failed_at_once(
