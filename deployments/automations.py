@@ -66,9 +66,9 @@ def main() -> int:
     return 0
 
 
-def load(text: str | None = None) -> list[dict[str, Any]]:
-    """The automations as the file has them, or as a text in its form does."""
-    found: list[dict[str, Any]] = yaml.safe_load(text or FILE.read_text())["automations"]
+def load() -> list[dict[str, Any]]:
+    """The automations as the file has them."""
+    found: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())["automations"]
     return found
 
 

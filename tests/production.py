@@ -181,11 +181,8 @@ class Production:
             "sort": "EXPECTED_START_TIME_ASC",
         }
         try:
-            deadline = time.monotonic() + 60
-            while not (runs := self.post("/flow_runs/filter", query)):
-                assert time.monotonic() < deadline, "nothing was scheduled"
-                time.sleep(0.2)
-            yield str(runs[0]["id"])
+            first, *_ = self.post("/flow_runs/filter", query)
+            yield str(first["id"])
         finally:
             self.http.delete(f"{path}/{made['id']}").raise_for_status()
 

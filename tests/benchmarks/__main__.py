@@ -81,14 +81,13 @@ def show(figures: list[Figure]) -> None:
     """The figures as a table."""
     table = Table("benchmark", "figure", "value", "unit", "target", "", title=machine())
     for figure in figures:
-        verdict = {True: "met", False: "MISSED", None: ""}[figure.met]
         table.add_row(
             figure.benchmark,
             figure.name,
             figure.shown_value,
             figure.unit,
             figure.shown_target,
-            verdict,
+            figure.verdict,
         )
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
@@ -97,10 +96,9 @@ def as_page(figures: list[Figure]) -> str:
     """The table of docs/benchmarks.md."""
     lines = ["| benchmark | figure | value | target | |", "|---|---|---|---|---|"]
     for figure in figures:
-        verdict = {True: "met", False: "**missed**", None: ""}[figure.met]
         lines.append(
             f"| {figure.benchmark} | {figure.name} | {figure.shown_value} {figure.unit} "
-            f"| {figure.shown_target} | {verdict} |"
+            f"| {figure.shown_target} | {figure.verdict} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -30,6 +30,11 @@ class Figure:
         return self.value >= self.target if self.at_least else self.value <= self.target
 
     @property
+    def verdict(self) -> str:
+        """Whether the target was reached, in a word; empty where there is none."""
+        return {True: "met", False: "MISSED", None: ""}[self.met]
+
+    @property
     def shown_value(self) -> str:
         """The value with three digits that count."""
         return f"{self.value:,.3g}" if self.value < 1000 else f"{self.value:,.0f}"

@@ -16,9 +16,10 @@ from prefect.client.schemas.objects import State
 from deployments.postgres import LocalPostgres
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from tests.benchmarks.data import add_stuck, drop, filled
-from tests.benchmarks.empty import empty_flow, traced_flow
+from tests.benchmarks.empty import empty_flow
 from tests.benchmarks.figures import Figure, medians
 from tests.benchmarks.server import through_the_worker
+from tests.benchmarks.traced import traced_flow
 
 ROUNDS = 9
 TASKS_OF_AN_EMPTY_SWEEP = 3

@@ -75,7 +75,10 @@ def test_every_run_state_is_explained(sweep: dict[str, Any]) -> None:
 def test_each_run_reports_that_it_is_alive() -> None:
     for deployment in yaml.safe_load(FILE.read_text())["deployments"]:
         environment = deployment["work_pool"]["job_variables"]["env"]
-        assert environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
+        assert environment == {
+            "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+            "PREFECT_API_REQUEST_TIMEOUT": "15",
+        }
 
 
 def test_an_api_that_hangs_holds_the_end_of_a_run_up_for_less_than_its_timeout(
