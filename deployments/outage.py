@@ -46,7 +46,7 @@ def _sweep_and_tell() -> None:
     from prefect.client.orchestration import get_client  # noqa: PLC0415 - reads os.environ now
 
     from deployments import sweeps  # noqa: PLC0415
-    from tasks.links import approval_form, run_page  # noqa: PLC0415
+    from flows.ui.links import approval_form, run_page  # noqa: PLC0415
 
     with get_client(sync_client=True) as client:
         try:

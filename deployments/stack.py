@@ -30,7 +30,7 @@ from deployments.processes import Service, end_leftovers, run_command, service
 from deployments.running import NOTE, announced
 from deployments.samples import add_samples
 from deployments.terminal import say, show, stage
-from tasks.links import run_page
+from flows.ui.links import run_page
 
 
 def run_stack(options: Options) -> None:

@@ -18,20 +18,29 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning import chain
-from provisioning.chain import AlreadyInFlight, NotInFlight, UnknownSite, Unstampable
+from provisioning.chain.forge import forge
+from provisioning.chain.upstream import Upstream
 from provisioning.database import database
-from provisioning.outcomes import Outcome
-from provisioning.readiness import explain
-from provisioning.rounds import sendable
-from provisioning.settings import SettingsInvalid, settings
+from provisioning.errors import (
+    AlreadyInFlight,
+    GaveUp,
+    NotInFlight,
+    SettingsInvalid,
+    UnknownSite,
+    Unstampable,
+    UpstreamRefused,
+    explain,
+)
+from provisioning.outbox.dispatcher import sendable
+from provisioning.settings import settings
+from provisioning.site_state import Outcome
 from provisioning.text import one_line
-from provisioning.upstream import Upstream, UpstreamRefused, forge
-from provisioning.waiting import GaveUp
 from tasks.begin_attempt import begin_attempt
 from tasks.check_health import check_health
 from tasks.complete_attempt import complete_attempt
-from tasks.deliver_notice import deliver_notice, list_owed
+from tasks.deliver_notice import deliver_notice
 from tasks.fail_stopped_run import fail_stopped_run
+from tasks.list_owed import list_owed
 from tasks.request_site import request_site
 from tasks.wait_until_installed import wait_until_installed
 

@@ -17,25 +17,40 @@ from pydantic import Field
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.caps import CapExceeded, Caps
+from flows.ui.deliveries import deliver_owed
+from flows.ui.history import refusals_in_a_row
+from flows.ui.links import approval_form, on_the_ui, run_page
+from flows.ui.log import log_snapshot, what_it_is
+from flows.ui.publish import announce_reaped, announce_refused, name_run, publish_report
 from provisioning.database import database
-from provisioning.endings import Ending, NotLookedUp, Result, conclude, in_words, nearness, refuse
+from provisioning.errors import (
+    CapExceeded,
+    DatabaseUnready,
+    NotApprovable,
+    SettingsInvalid,
+    explain,
+)
 from provisioning.failures import Source
-from provisioning.outcomes import Outcome
-from provisioning.readiness import DatabaseUnready, explain
-from provisioning.refusals import LISTED, NotApprovable
-from provisioning.report import refusal_report, report
-from provisioning.rounds import Deliveries
-from provisioning.settings import SettingsInvalid, settings
-from provisioning.sightings import Candidate, Sighting, last_hour
-from provisioning.text import count, duration, one_line
+from provisioning.outbox.dispatcher import Deliveries
+from provisioning.settings import settings
+from provisioning.site_state import Outcome
+from provisioning.sweep.caps import Caps
+from provisioning.sweep.refusals import LISTED
+from provisioning.sweep.report import refusal_report, report
+from provisioning.sweep.result import (
+    Ending,
+    NotLookedUp,
+    Result,
+    conclude,
+    in_words,
+    nearness,
+    refuse,
+)
+from provisioning.sweep.snapshot import Candidate, Snapshot, last_hour
+from provisioning.text import duration, one_line
 from tasks.check_cap import check_cap
-from tasks.deliver_notice import deliver_owed
 from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
-from tasks.history import refusals_in_a_row
-from tasks.links import approval_form, on_the_ui, run_page
-from tasks.publish import announce_reaped, announce_refused, name_run, publish_report
 from tasks.query_stuck_sites import query_stuck_sites
 from tasks.record_refusal import record_refusal
 from tasks.refresh_site import refresh_site
@@ -44,17 +59,6 @@ FLOW_TIMEOUT = 900
 """Seconds for one run. What it did stays done; the rest is the next sweep's."""
 
 UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
-
-
-def what_it_is() -> str:
-    """What a run is, for the list of runs: scheduled, by hand, a dry run, an approval."""
-    when = f"{flow_run.scheduled_start_time:%Y-%m-%d %H:%M} UTC"
-    chosen = flow_run.parameters
-    if chosen.get("dry_run"):
-        return f"dry run {when}"
-    if chosen.get("approve_refusal"):
-        return f"approval of {str(chosen['approve_refusal'])[:8]} {when}"
-    return f"{'sweep' if 'auto-scheduled' in flow_run.tags else 'sweep by hand'} {when}"
 
 
 @flow(
@@ -109,7 +113,7 @@ async def sweep(
         if approves:
             caps = Caps(per_run=max(approves.listed, 1), per_hour=None)
             log.info("Approves %s", approves)
-        sighting = await query_stuck_sites(
+        snapshot = await query_stuck_sites(
             engine, threshold, max(LISTED, caps.per_run), writes=not dry_run, approved=approved
         )
     except NotApprovable as error:
@@ -118,13 +122,13 @@ async def sweep(
         return Failed(message=f"Could not look: {error}")
     except DBAPIError as error:
         return Failed(message=f"Could not look: {explain(error)}")
-    _log_sighting(sighting)
+    log_snapshot(snapshot)
 
     try:
-        await check_cap(sighting.stuck_total, sighting.reaped_last_hour, caps)
+        await check_cap(snapshot.stuck_total, snapshot.reaped_last_hour, caps)
     except CapExceeded as exceeded:
-        return await _refused(engine, sighting, exceeded, dry_run=dry_run)
-    near = nearness(sighting.stuck_total, sighting.reaped_last_hour, caps)
+        return await _refused(engine, snapshot, exceeded, dry_run=dry_run)
+    near = nearness(snapshot.stuck_total, snapshot.reaped_last_hour, caps)
     if near:
         log.warning("%s: beyond it, a sweep refuses to act", near)
 
@@ -132,18 +136,18 @@ async def sweep(
     minutes = threshold // timedelta(minutes=1)
     reason = f"{source}: exceeded the {minutes}-minute threshold without completing"
     results = [
-        await settle(engine, site, sighting, reason=reason, source=source, dry_run=dry_run)
-        for site in sighting.stuck
+        await settle(engine, site, snapshot, reason=reason, source=source, dry_run=dry_run)
+        for site in snapshot.stuck
     ]
 
     notices = None if dry_run else await _deliver(engine)
     ending, message = conclude(
-        sighting, results, dry_run=dry_run, near=near, approves=approves, notices=notices
+        snapshot, results, dry_run=dry_run, near=near, approves=approves, notices=notices
     )
     link = on_the_ui(run_page(approves.flow_run_id)) if approves else None
     await publish_report(
         f"{ending}: {message}",
-        report(ending, message, sighting, results, approves=link, notices=notices),
+        report(ending, message, snapshot, results, approves=link, notices=notices),
     )
     return _state(ending, message)
 
@@ -151,7 +155,7 @@ async def sweep(
 async def settle(
     engine: AsyncEngine,
     site: Candidate,
-    sighting: Sighting,
+    snapshot: Snapshot,
     *,
     reason: str,
     source: Source,
@@ -171,7 +175,7 @@ async def settle(
                 reason=reason,
                 source=source,
                 flow_run_id=run_id,
-                cutoff=sighting.cutoff,
+                cutoff=snapshot.cutoff,
             )
     except Exception as error:  # noqa: BLE001  (whatever happens to one site, the others go on)
         why = explain(error) if isinstance(error, DBAPIError) else one_line(repr(error), 300)
@@ -182,7 +186,7 @@ async def settle(
         site,
         in_words(outcome),
         site.attempt,
-        duration(sighting.age(site)),
+        duration(snapshot.age(site)),
         site.step or "unknown",
     )
     if outcome is Outcome.REAPED:
@@ -191,32 +195,33 @@ async def settle(
 
 
 async def _refused(
-    engine: AsyncEngine, sighting: Sighting, exceeded: CapExceeded, *, dry_run: bool
+    engine: AsyncEngine, snapshot: Snapshot, exceeded: CapExceeded, *, dry_run: bool
 ) -> State[Any]:
     """End red with the evidence, and keep what was seen, so that a person can approve it."""
     log = get_run_logger()
     run_id = UUID(flow_run.id)
     streak = await refusals_in_a_row()
-    log.error(refuse(sighting, exceeded, streak, dry_run=dry_run, notices=None))
+    log.error(refuse(snapshot, exceeded, streak, dry_run=dry_run, notices=None))
     approvable, hour = False, []
     try:
         if not dry_run:
-            await record_refusal(engine, run_id, exceeded, sighting)
+            await record_refusal(engine, run_id, exceeded, snapshot)
             approvable = True
         if exceeded.per_hour:
             hour = await last_hour(engine)
     except DBAPIError as error:
         log.error("The evidence of this refusal is not complete: %s", explain(error))
     notices = None if dry_run else await _deliver(engine)
-    message = refuse(sighting, exceeded, streak, dry_run=dry_run, notices=notices)
+    message = refuse(snapshot, exceeded, streak, dry_run=dry_run, notices=notices)
     await publish_report(
         f"{Ending.REFUSED}: {message}",
         refusal_report(
             message,
-            sighting,
+            snapshot,
             exceeded,
             run_id=run_id if approvable else None,
             form=on_the_ui(approval_form(UUID(deployment.id), run_id)) if deployment.id else None,
+            deployment=f"{flow_run.flow_name}/{deployment.name or 'every-5-minutes'}",
             hour=hour,
             notices=notices,
         ),
@@ -231,21 +236,6 @@ async def _deliver(engine: AsyncEngine) -> Deliveries | NotLookedUp:
         return await deliver_owed(engine)
     except DBAPIError as error:
         return NotLookedUp(explain(error))
-
-
-def _log_sighting(sighting: Sighting) -> None:
-    log = get_run_logger()
-    log.info(
-        "Found %s that started before %s; %s in flight, %s unreadable",
-        count(sighting.stuck_total, "stuck site"),
-        sighting.cutoff.isoformat(sep=" ", timespec="seconds"),
-        f"{sighting.in_flight:,}",
-        f"{sighting.unreadable_total:,}",
-    )
-    for site in sighting.unreadable[:10]:
-        log.warning(
-            "%s: never reaped, its start stamp can't be read: %s", site, site.stamp or "(empty)"
-        )
 
 
 def _state(ending: Ending, message: str) -> State[Any]:

@@ -21,10 +21,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import autocommit, is_locked
-from provisioning.notices import owed_for
-from provisioning.outcomes import Outcome, moved_on
+from provisioning.outbox.notices import owed_for
 from provisioning.schema import sites, terminal_failures
-from provisioning.sightings import standing
+from provisioning.site_state import Outcome, moved_on, read_stamps
 from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, WEBHOOK, iso
 from provisioning.text import storable
 
@@ -85,7 +84,7 @@ async def fail_terminally(
             )
             if marked.one_or_none() is not None:
                 return Outcome.REAPED
-            return moved_on(await standing(connection, site_id), attempt) or Outcome.BUSY
+            return moved_on(await read_stamps(connection, site_id), attempt) or Outcome.BUSY
     except DBAPIError as error:
         if is_locked(error):
             return Outcome.BUSY

@@ -10,12 +10,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from provisioning.explained import Explained
-from provisioning.urls import parsed
-
-
-class SettingsInvalid(Explained):
-    """A setting is missing or unusable. The message names it and never shows its value."""
+from provisioning.errors import SettingsInvalid
+from provisioning.http.urls import parsed
 
 
 def _postgres_url(secret: SecretStr) -> SecretStr:

@@ -3,10 +3,10 @@
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import begin
-from tasks.step import database_step
+from tasks.policy import database_task
 
 
-@database_step("begin_attempt", "begin site {site_id}")
+@database_task("begin_attempt", "begin site {site_id}")
 async def begin_attempt(engine: AsyncEngine, site_id: int, run_id: str) -> str:
     """Stamp the start. A run that is tried again goes on with the attempt that it began."""
     return await begin(engine, site_id, run_id=run_id)

@@ -1,7 +1,7 @@
 """Step 2: refuse, or let the sweep act."""
 
-from provisioning.caps import Caps, check
-from tasks.step import step
+from provisioning.sweep.caps import Caps, check
+from tasks.policy import step
 
 
 @step("check_cap", "check cap: {found} found")

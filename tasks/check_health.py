@@ -6,12 +6,12 @@ from prefect.logging import get_run_logger
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import age, step
-from provisioning.health import require_healthy
-from provisioning.waiting import until
-from tasks.step import database_step
+from provisioning.chain.health import require_healthy
+from provisioning.chain.polling import until
+from tasks.policy import database_task
 
 
-@database_step("check_health", "check health of site {site_id}")
+@database_task("check_health", "check health of site {site_id}")
 async def check_health(
     engine: AsyncEngine, site_id: int, attempt: str, health_url: str, limit: timedelta
 ) -> None:

@@ -3,10 +3,10 @@
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import complete
-from tasks.step import database_step
+from tasks.policy import database_task
 
 
-@database_step("complete_attempt", "complete site {site_id}")
+@database_task("complete_attempt", "complete site {site_id}")
 async def complete_attempt(engine: AsyncEngine, site_id: int, attempt: str) -> None:
     """Stamp the end, if this attempt is still in flight."""
     await complete(engine, site_id, attempt)

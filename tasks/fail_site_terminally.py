@@ -7,13 +7,13 @@ from prefect.runtime import task_run
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.failures import Source, fail_terminally, is_claimed_by
-from provisioning.outcomes import Outcome
 from provisioning.settings import settings
-from provisioning.sightings import Candidate
-from tasks.step import database_step
+from provisioning.site_state import Outcome
+from provisioning.sweep.snapshot import Candidate
+from tasks.policy import database_task
 
 
-@database_step("fail_site_terminally", "fail {site}")
+@database_task("fail_site_terminally", "fail {site}")
 async def fail_site_terminally(
     engine: AsyncEngine,
     site: Candidate,

@@ -5,13 +5,13 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.sightings import Sighting, look
-from tasks.step import database_step
+from provisioning.sweep.snapshot import Snapshot, look
+from tasks.policy import database_task
 
 
-@database_step("query_stuck_sites", "query stuck sites")
+@database_task("query_stuck_sites", "query stuck sites")
 async def query_stuck_sites(
     engine: AsyncEngine, threshold: timedelta, limit: int, *, writes: bool, approved: UUID | None
-) -> Sighting:
+) -> Snapshot:
     """The stuck, the unreadable and the number in flight, as of now."""
     return await look(engine, threshold, limit, writes=writes, approved=approved)

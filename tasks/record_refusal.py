@@ -4,15 +4,15 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.caps import CapExceeded
-from provisioning.refusals import record_refusal as record
-from provisioning.sightings import Sighting
-from tasks.step import database_step
+from provisioning.errors import CapExceeded
+from provisioning.sweep.refusals import record_refusal as record
+from provisioning.sweep.snapshot import Snapshot
+from tasks.policy import database_task
 
 
-@database_step("record_refusal", "record refusal")
+@database_task("record_refusal", "record refusal")
 async def record_refusal(
-    engine: AsyncEngine, flow_run_id: UUID, refusal: CapExceeded, sighting: Sighting
+    engine: AsyncEngine, flow_run_id: UUID, refusal: CapExceeded, snapshot: Snapshot
 ) -> None:
     """Write the (site, attempt) pairs that this run saw and did not touch."""
-    await record(engine, flow_run_id, refusal, sighting)
+    await record(engine, flow_run_id, refusal, snapshot)

@@ -6,12 +6,13 @@ from prefect.logging import get_run_logger
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import age, remember_upstream, step
-from provisioning.upstream import Upstream, UpstreamRefused, find_or_create
-from provisioning.waiting import until
-from tasks.step import database_step
+from provisioning.chain.polling import until
+from provisioning.chain.upstream import Upstream, find_or_create
+from provisioning.errors import UpstreamRefused
+from tasks.policy import database_task
 
 
-@database_step("request_site", "request site {site_id}")
+@database_task("request_site", "request site {site_id}")
 async def request_site(
     engine: AsyncEngine, upstream: Upstream, site_id: int, attempt: str, limit: timedelta
 ) -> str:

@@ -6,12 +6,12 @@ from prefect.logging import get_run_logger
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import age, step
-from provisioning.upstream import Upstream, require_installed
-from provisioning.waiting import until
-from tasks.step import database_step
+from provisioning.chain.polling import until
+from provisioning.chain.upstream import Upstream, require_installed
+from tasks.policy import database_task
 
 
-@database_step("wait_until_installed", "wait for site {site_id}")
+@database_task("wait_until_installed", "wait for site {site_id}")
 async def wait_until_installed(
     engine: AsyncEngine,
     upstream: Upstream,

@@ -17,7 +17,7 @@ from prefect.events.schemas.automations import Automation
 from deployments.automations import BLOCK_VARIABLE, apply, load
 from deployments.errors import StackError
 from deployments.sweeps import DEPLOYMENT
-from provisioning.endings import Ending
+from provisioning.sweep.result import Ending
 from tests.production import ROOT
 
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]

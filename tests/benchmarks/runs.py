@@ -156,7 +156,7 @@ def memory(postgres: LocalPostgres, small: int, large: int) -> list[Figure]:
     """The peak memory of a process that looks at a small table and at a large one."""
     code = (
         "import asyncio, resource, sys; from datetime import timedelta\n"
-        "from provisioning.database import database; from provisioning.sightings import look\n"
+        "from provisioning.database import database; from provisioning.sweep.snapshot import look\n"
         "async def main():\n"
         "    async with database(sys.argv[1]) as engine:\n"
         "        for _ in range(5): await look(engine, timedelta(minutes=30), 10000, writes=True)\n"

@@ -6,7 +6,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
-from tasks.publish import name_run
+from flows.ui.publish import name_run
 from tests.benchmarks.empty import nothing
 
 

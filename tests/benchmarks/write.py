@@ -8,7 +8,7 @@ from sqlalchemy import text
 from deployments.postgres import LocalPostgres
 from provisioning.database import database
 from provisioning.failures import Source, fail_terminally
-from provisioning.outcomes import Outcome
+from provisioning.site_state import Outcome
 from tests.benchmarks.data import add_stuck, drop, filled
 from tests.benchmarks.figures import Figure, medians
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from deployments.sweeps import DEPLOYMENT
-from tasks.links import approval_form
+from flows.ui.links import approval_form
 from tests.browser.conftest import Screenshot
 from tests.production import Production
 from tests.sites import YOUNG, Sites, stamp

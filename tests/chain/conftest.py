@@ -7,7 +7,7 @@ import pytest
 from prefect.client.schemas.objects import State
 
 from flows.provision_site import provision_site
-from provisioning import waiting
+from provisioning.chain import polling
 from tests.chain.forge_server import SERVER, TOKEN, ForgeServer, forge_server
 from tests.sites import Sites
 
@@ -36,7 +36,7 @@ def upstream_environment(
 @pytest.fixture
 def provision(prefect_api: str, upstream_environment: pytest.MonkeyPatch) -> Provision:
     """Provision one site of the test's database, and give the run's final state."""
-    upstream_environment.setattr(waiting, "PAUSES", (0.05,))
+    upstream_environment.setattr(polling, "PAUSES", (0.05,))
 
     async def run(site_id: int = 1, **parameters: Any) -> State[Any]:
         return await provision_site(site_id, **parameters, return_state=True)

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.chain import NotInFlight, begin, complete, fail
+from provisioning.chain import begin, complete, fail
 from provisioning.database import database
+from provisioning.errors import NotInFlight
 from provisioning.failures import Source, fail_terminally
-from provisioning.outcomes import Outcome
+from provisioning.site_state import Outcome
 from tests.sites import Sites
 
 SITES = 500

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning import chain
-from provisioning.chain import AlreadyInFlight, NotInFlight, Unstampable
+from provisioning.errors import AlreadyInFlight, NotInFlight, Unstampable
 from tests.sites import OLD, Sites, stamp
 
 FILE = Path(chain.__file__).with_name("contract.sql")

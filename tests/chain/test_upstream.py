@@ -7,18 +7,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from provisioning import health, upstream
-from provisioning.health import require_healthy
-from provisioning.settings import Settings, SettingsInvalid
-from provisioning.upstream import (
-    ForgeUpstream,
-    UpstreamRefused,
-    UpstreamSite,
-    find_or_create,
-    forge,
-    require_installed,
-)
-from provisioning.waiting import NotYet
+from provisioning.chain import forge as forge_module
+from provisioning.chain import health
+from provisioning.chain.forge import ForgeUpstream, forge
+from provisioning.chain.health import require_healthy
+from provisioning.chain.upstream import UpstreamSite, find_or_create, require_installed
+from provisioning.errors import NotYet, SettingsInvalid, UpstreamRefused
+from provisioning.settings import Settings
 from tests.chain.forge_server import LOST, SERVER, TOKEN, ForgeServer, Spoilt
 
 DOMAIN = "shop-1.example"
@@ -109,7 +104,7 @@ async def test_an_upstream_that_is_away_may_be_asked_again() -> None:
 
 
 async def test_a_call_ends_within_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upstream, "CALL_SECONDS", 0.3)
+    monkeypatch.setattr(forge_module, "CALL_SECONDS", 0.3)
 
     async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n")

@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from provisioning.errors import DatabaseUnready
 from provisioning.failures import Source, fail_terminally
-from provisioning.outcomes import Outcome
-from provisioning.readiness import DatabaseUnready
-from provisioning.sightings import look
+from provisioning.site_state import Outcome
+from provisioning.sweep.snapshot import look
 from tests.sites import OLD, Sites, stamp
 
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
-from provisioning.sightings import stuck_query
+from provisioning.sweep.snapshot import stuck_query
 from tests.conftest import ROOT, migrate
 
 PLATFORM_TABLE = """

@@ -10,13 +10,12 @@ from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.caps import CapExceeded
 from provisioning.database import database
+from provisioning.errors import CapExceeded, DatabaseUnready
 from provisioning.failures import Source, fail_terminally
-from provisioning.outcomes import Outcome
-from provisioning.readiness import DatabaseUnready
-from provisioning.refusals import find_refusal, record_refusal
-from provisioning.sightings import look, look_again
+from provisioning.site_state import Outcome
+from provisioning.sweep.refusals import find_refusal, record_refusal
+from provisioning.sweep.snapshot import look, look_again
 from tests.conftest import ROOT
 from tests.sites import Sites
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.sightings import Sighting, look
+from provisioning.sweep.snapshot import Snapshot, look
 from tests.sites import OLD, YOUNG, Sites, stamp
 
 THRESHOLD = timedelta(minutes=30)
 
 
-async def see(engine: AsyncEngine, limit: int = 1_000) -> Sighting:
+async def see(engine: AsyncEngine, limit: int = 1_000) -> Snapshot:
     return await look(engine, THRESHOLD, limit, writes=True)
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from tests.notices.receivers import Receiver
+from tests.outbox.receivers import Receiver
 from tests.sites import Sites
 
 SITES = range(1, 7)

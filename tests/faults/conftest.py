@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.aftermath import SITES, Aftermath
 from tests.flow.conftest import merchant, sweep
-from tests.notices.receivers import Receiver
+from tests.outbox.receivers import Receiver
 from tests.sites import Sites
 
 __all__ = ["merchant", "sweep"]

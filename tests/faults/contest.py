@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import database
 from provisioning.failures import Source, fail_terminally
-from provisioning.outcomes import Outcome
+from provisioning.site_state import Outcome
 
 SITES = 400
 AT_ONCE = 6

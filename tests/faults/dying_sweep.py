@@ -23,7 +23,7 @@ from sqlalchemy.engine import Engine
 import flows.reap_stuck_provisions as flow_module
 import tasks.fail_site_terminally as marking
 from flows.reap_stuck_provisions import reap_stuck_provisions
-from provisioning import rounds
+from provisioning.outbox import dispatcher
 
 STEPS: dict[str, tuple[Any, str]] = {
     "query": (flow_module, "query_stuck_sites"),
@@ -31,9 +31,9 @@ STEPS: dict[str, tuple[Any, str]] = {
     "refresh": (flow_module, "refresh_site"),
     "mark": (flow_module, "fail_site_terminally"),
     "mark's statement": (marking, "fail_terminally"),
-    "claim": (rounds, "claim"),
-    "send": (rounds, "post"),
-    "recorded delivery": (rounds, "record"),
+    "claim": (dispatcher, "claim"),
+    "send": (dispatcher, "post"),
+    "recorded delivery": (dispatcher, "record"),
     "refusal's record": (flow_module, "record_refusal"),
     "report": (flow_module, "publish_report"),
 }

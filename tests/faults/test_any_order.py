@@ -32,13 +32,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 import provisioning.database as database_module
 from provisioning import chain
-from provisioning.chain import AlreadyInFlight, NotInFlight
 from provisioning.database import database
+from provisioning.errors import AlreadyInFlight, NotInFlight
 from provisioning.failures import Source, fail_terminally
-from provisioning.outcomes import Outcome
-from provisioning.owed import LISTED, Claim, claim, list_owed, record
-from provisioning.sightings import Sighting, look
-from provisioning.verdicts import Fate, Verdict
+from provisioning.outbox.retry_policy import Fate, Verdict
+from provisioning.outbox.store import TAKEN_UP, Claim, claim, list_owed, record
+from provisioning.site_state import Outcome
+from provisioning.sweep.snapshot import Snapshot, look
 from tests.sites import Sites
 
 SITES = st.integers(1, 3)
@@ -142,15 +142,15 @@ class Story(RuleBasedStateMachine):
         return True
 
     @rule(target=seen, minutes=st.sampled_from([1, 30]))
-    def a_sweep_looks(self, minutes: int) -> Sighting:
-        sighting: Sighting = self.do(
+    def a_sweep_looks(self, minutes: int) -> Snapshot:
+        snapshot: Snapshot = self.do(
             look(self.engine, timedelta(minutes=minutes), 100, writes=True)
         )
-        return sighting
+        return snapshot
 
-    @rule(sighting=seen)
-    def a_sweep_acts_on_what_it_saw(self, sighting: Sighting) -> None:
-        for site in sighting.stuck:
+    @rule(snapshot=seen)
+    def a_sweep_acts_on_what_it_saw(self, snapshot: Snapshot) -> None:
+        for site in snapshot.stuck:
             outcome = self.do(
                 fail_terminally(
                     self.engine,
@@ -159,7 +159,7 @@ class Story(RuleBasedStateMachine):
                     reason="watchdog: x",
                     source=Source.WATCHDOG,
                     flow_run_id=uuid4(),
-                    started_before=sighting.cutoff,
+                    started_before=snapshot.cutoff,
                     teardown=True,
                 )
             )
@@ -206,7 +206,7 @@ class Story(RuleBasedStateMachine):
 
     @rule(target=claims)
     def a_sender_claims_what_is_due(self) -> Any:
-        backlog = self.do(list_owed(self.engine, LISTED, teardowns=True))
+        backlog = self.do(list_owed(self.engine, TAKEN_UP, teardowns=True))
         held = []
         for notice in backlog.owed:
             claimed = self.do(claim(self.engine, notice.id))

@@ -10,8 +10,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.failures import Source, fail_terminally
-from provisioning.outcomes import Outcome
-from provisioning.sightings import look
+from provisioning.site_state import Outcome
+from provisioning.sweep.snapshot import look
 from tests.faults.shapes import REFUSED_BY_JSONB, SHAPES, Fate, Shape
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message, report_of

@@ -25,11 +25,11 @@ import pytest
 
 from deployments.postgres import LocalPostgres
 from flows.reap_stuck_provisions import FLOW_TIMEOUT
-from provisioning import delivery, rounds
+from flows.ui.history import HISTORY_SECONDS
+from flows.ui.publish import PUBLISH_SECONDS
 from provisioning.database import CONNECT_TIMEOUT, STATEMENT_TIMEOUT
-from tasks.history import HISTORY_SECONDS
-from tasks.publish import PUBLISH_SECONDS
-from tasks.step import RETRY_DELAYS
+from provisioning.outbox import dispatcher, sender
+from tasks.policy import RETRY_DELAYS
 from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -247,7 +247,7 @@ $$ BEGIN PERFORM pg_sleep(600); RETURN NEW; END $$
 def test_the_longest_waits_of_the_steps_fit_into_the_flows_timeout() -> None:
     """A statement that hangs at each of 25 sites does not: then it is the timeout that ends it."""
     look = (len(RETRY_DELAYS) + 1) * CONNECT_TIMEOUT + DELAYS + STATEMENT_TIMEOUT
-    send = rounds.BEGIN_WITHIN + delivery.DEADLINE
+    send = dispatcher.BEGIN_WITHIN + sender.DEADLINE
     assert send < 60
     assert look + send + HISTORY_SECONDS + 3 * PUBLISH_SECONDS < FLOW_TIMEOUT / 2
 
@@ -344,7 +344,7 @@ def test_a_statement_that_hangs(sweeping: dict[str, Sweeping]) -> None:
     holds="cut at the deadline, still owed, and the run is green",
 )
 def test_a_receiver_that_hangs(sweeping: dict[str, Sweeping]) -> None:
-    ended = sweeping["receiver"].end(within=STARTUP + delivery.DEADLINE + 5)
+    ended = sweeping["receiver"].end(within=STARTUP + sender.DEADLINE + 5)
     assert ended.name == "Reaped"
     assert "3 reaped. Notices: 3 notices still owed" in ended.message
 

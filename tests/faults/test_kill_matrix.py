@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.faults.aftermath import SITES, Aftermath
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message
-from tests.notices.receivers import Receiver
+from tests.outbox.receivers import Receiver
 from tests.sites import Sites
 
 

@@ -25,7 +25,7 @@ from tests.conftest import ROOT, free_port, migrate
 from tests.faults.aftermath import SITES, Aftermath
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message
-from tests.notices.receivers import Receiver, Request
+from tests.outbox.receivers import Receiver, Request
 from tests.production import Production
 from tests.sites import Sites
 

@@ -8,7 +8,7 @@ from provisioning.settings import settings
 from tests.database.test_permissions import rights_of_the_readme
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message, run_id
-from tests.notices.receivers import Receiver
+from tests.outbox.receivers import Receiver
 from tests.sites import Sites
 
 ROLE = "reaper"

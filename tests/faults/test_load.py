@@ -16,12 +16,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from deployments.processes import Service, service
 from deployments.sweeps import WORK_POOL
 from provisioning.failures import Source, fail_terminally
-from provisioning.outcomes import Outcome
-from provisioning.refusals import LISTED
-from provisioning.sightings import look
+from provisioning.site_state import Outcome
+from provisioning.sweep.refusals import LISTED
+from provisioning.sweep.snapshot import look
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message
-from tests.notices.receivers import Receiver, Request, receiving
+from tests.outbox.receivers import Receiver, Request, receiving
 from tests.production import Production
 from tests.sites import YOUNG, Sites, stamp
 

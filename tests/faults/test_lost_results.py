@@ -6,12 +6,12 @@ import pytest
 from prefect.client.schemas.objects import StateType
 from sqlalchemy.exc import OperationalError
 
-from provisioning import rounds
-from provisioning.owed import record
+from provisioning.outbox import dispatcher
+from provisioning.outbox.store import record
 from provisioning.settings import settings
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message
-from tests.notices.receivers import Receiver
+from tests.outbox.receivers import Receiver
 from tests.sites import Sites
 
 
@@ -38,7 +38,7 @@ async def test_a_teardown_whose_result_got_lost_is_owed_and_the_run_says_so(
             raise OperationalError("UPDATE notices", None, Exception("the connection is lost"))
         await record(*arguments)
 
-    worker_environment.setattr(rounds, "record", lose_the_first)
+    worker_environment.setattr(dispatcher, "record", lose_the_first)
     worker_environment.setenv("PROVISION_TEARDOWN_URL", merchant.url("/teardown"))
     settings.cache_clear()
     await sites.add_started(1)

@@ -8,8 +8,8 @@ from prefect.client.schemas.objects import State
 
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from provisioning.settings import settings
-from tests.notices.owing import SECRET
-from tests.notices.receivers import Receiver, receiving
+from tests.outbox.owing import SECRET
+from tests.outbox.receivers import Receiver, receiving
 
 Sweep = Callable[..., Coroutine[Any, Any, State[Any]]]
 

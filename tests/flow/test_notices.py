@@ -12,8 +12,8 @@ from provisioning.failures import Source, fail_terminally
 from provisioning.settings import settings
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message, report_of, task_runs
-from tests.notices.owing import SECRET
-from tests.notices.receivers import Receiver, answering, receiving
+from tests.outbox.owing import SECRET
+from tests.outbox.receivers import Receiver, answering, receiving
 from tests.sites import Sites
 
 

@@ -11,7 +11,7 @@ from deployments.postgres import LocalPostgres
 from provisioning.settings import settings
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message, run_id
-from tests.notices.receivers import answering, receiving
+from tests.outbox.receivers import answering, receiving
 from tests.sites import Sites
 
 PASSWORD, TOKEN, SIGNING = "db-pa55word", "t0ken-0f-a-merchant", "s1gning-s3cret-0f-ours"

@@ -65,8 +65,8 @@ async def test_an_api_that_takes_no_report_leaves_no_site_half_done(
     async def away(*_arguments: Any, **_more: Any) -> None:
         raise httpx.ConnectError("the API is away")
 
-    monkeypatch.setattr("tasks.publish.acreate_markdown_artifact", away)
-    monkeypatch.setattr("tasks.publish.emit_event", lambda **_event: 1 / 0)
+    monkeypatch.setattr("flows.ui.publish.acreate_markdown_artifact", away)
+    monkeypatch.setattr("flows.ui.publish.emit_event", lambda **_event: 1 / 0)
     await sites.add_started(1)
     await sites.add_started(2)
     state = await sweep()

@@ -6,23 +6,23 @@ import psycopg
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from deployments.samples import add_samples, add_stuck
-from provisioning.sightings import Sighting, look
+from provisioning.sweep.snapshot import Snapshot, look
 
 THRESHOLD = timedelta(minutes=30)
 
 
-async def seen_by(engine: AsyncEngine) -> Sighting:
+async def seen_by(engine: AsyncEngine) -> Snapshot:
     """What a sweep with the usual threshold finds."""
     return await look(engine, THRESHOLD, 1000, writes=True)
 
 
 async def test_there_are_several_in_every_situation(database_url: str, engine: AsyncEngine) -> None:
     assert add_samples(database_url) > 20
-    sighting = await seen_by(engine)
-    assert 5 <= sighting.stuck_total < 25
-    assert len({candidate.step for candidate in sighting.stuck}) >= 3
-    assert len(sighting.unreadable) == 3
-    assert sighting.in_flight > sighting.stuck_total + len(sighting.unreadable)
+    snapshot = await seen_by(engine)
+    assert 5 <= snapshot.stuck_total < 25
+    assert len({candidate.step for candidate in snapshot.stuck}) >= 3
+    assert len(snapshot.unreadable) == 3
+    assert snapshot.in_flight > snapshot.stuck_total + len(snapshot.unreadable)
     with psycopg.connect(database_url) as connection:
         live, late, failed = connection.execute(
             """
@@ -51,6 +51,6 @@ async def test_an_outage_adds_stuck_sites_of_one_step(
     add_samples(database_url)
     before = (await seen_by(engine)).stuck_total
     assert add_stuck(database_url, 30, "dns") == 30
-    sighting = await seen_by(engine)
-    assert sighting.stuck_total == before + 30
-    assert len({candidate.domain for candidate in sighting.stuck}) == sighting.stuck_total
+    snapshot = await seen_by(engine)
+    assert snapshot.stuck_total == before + 30
+    assert len({candidate.domain for candidate in snapshot.stuck}) == snapshot.stuck_total

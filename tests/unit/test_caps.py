@@ -2,7 +2,8 @@
 
 import pytest
 
-from provisioning.caps import CapExceeded, Caps, check
+from provisioning.errors import CapExceeded
+from provisioning.sweep.caps import Caps, check
 
 CAPS = Caps(per_run=25, per_hour=100)
 

@@ -1,0 +1,34 @@
+"""The deliveries of a run, in its log."""
+
+from prefect import get_run_logger
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from provisioning.outbox.dispatcher import Deliveries, Delivery, sendable, side_by_side, sum_up
+from provisioning.outbox.store import Notice
+from provisioning.settings import settings
+from tasks.deliver_notice import deliver_notice
+from tasks.list_owed import list_owed
+
+
+async def deliver_owed(engine: AsyncEngine) -> Deliveries:
+    """Send what is due, side by side and within a bound, and say what is owed afterwards.
+
+    Called from a flow, whose log gets one line for all of it beside one line a notice.
+
+    Raises:
+        DBAPIError: what is owed could not be looked up.
+    """
+    log, config = get_run_logger(), settings()
+    backlog = await list_owed(engine)
+    due = sendable(backlog, config)
+    if due and config.webhook_secret is None:
+        log.warning("Notices are sent unsigned: PROVISION_WEBHOOK_SECRET is not set.")
+
+    async def deliver_one(notice: Notice) -> Delivery:
+        state = await deliver_notice(engine, notice)
+        return await state.aresult()
+
+    deliveries = sum_up(backlog, await side_by_side(due, deliver_one), config)
+    if not deliveries.quiet:
+        log.info("Notices: %s.", deliveries)
+    return deliveries

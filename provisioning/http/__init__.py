@@ -1,0 +1,1 @@
+"""What every outgoing call shares: addresses, URLs, and when to ask again."""

@@ -1,0 +1,176 @@
+"""The evidence of a refusal, and the report: readable, bounded, free of markup from outside."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from provisioning.errors import CapExceeded
+from provisioning.site_state import Outcome
+from provisioning.sweep.caps import Caps
+from provisioning.sweep.grouping import by_start, by_step, largest_group
+from provisioning.sweep.report import ROWS, refusal_report, report
+from provisioning.sweep.result import Ending, Result, Streak, conclude, nearness, refuse
+from provisioning.sweep.snapshot import Candidate, Snapshot, Unreadable
+
+NOW = datetime(2025, 1, 15, 15, 30, tzinfo=UTC)
+
+
+def candidate(site_id: int, step: str = "dns", age: timedelta = timedelta(minutes=90)) -> Candidate:
+    started = NOW - age
+    return Candidate(site_id, f"shop-{site_id}.example", started.isoformat(), started, step)
+
+
+def snapshot(*stuck: Candidate, total: int | None = None, **more: object) -> Snapshot:
+    facts: dict[str, object] = {
+        "looked_at": NOW,
+        "cutoff": NOW - timedelta(minutes=30),
+        "stuck": stuck,
+        "stuck_total": len(stuck) if total is None else total,
+        "unreadable": (),
+        "unreadable_total": 0,
+        "in_flight": len(stuck),
+        "reaped_last_hour": 0,
+    }
+    return Snapshot(**(facts | more))  # type: ignore[arg-type]
+
+
+def outcomes(*chosen: Outcome) -> list[Result]:
+    return [Result(candidate(i), outcome) for i, outcome in enumerate(chosen)]
+
+
+@pytest.mark.parametrize(
+    ("results", "dry_run", "ending"),
+    [
+        ([], False, Ending.CLEAN),
+        ([Outcome.FINISHED, Outcome.BUSY, Outcome.VANISHED], False, Ending.CLEAN),
+        ([Outcome.REAPED, Outcome.FINISHED], False, Ending.REAPED),
+        ([Outcome.REAPED, Outcome.ERRORED], False, Ending.INCOMPLETE),
+        ([Outcome.ERRORED], False, Ending.INCOMPLETE),
+        ([Outcome.WOULD_REAP], True, Ending.REHEARSED),
+        ([], True, Ending.REHEARSED),
+    ],
+)
+def test_the_state_of_a_run(results: list[Outcome], dry_run: bool, ending: Ending) -> None:
+    made = outcomes(*results)
+    seen = snapshot(*(result.candidate for result in made))
+    assert (
+        conclude(seen, made, dry_run=dry_run, near=None, approves=None, notices=None)[0] is ending
+    )
+
+
+def test_only_a_refusal_and_an_incomplete_run_are_red() -> None:
+    assert [ending for ending in Ending if ending.red] == [Ending.REFUSED, Ending.INCOMPLETE]
+
+
+def test_the_message_holds_the_numbers() -> None:
+    made = outcomes(Outcome.REAPED, Outcome.REAPED, Outcome.FINISHED)
+    seen = snapshot(*(result.candidate for result in made), in_flight=12, unreadable_total=1)
+    assert conclude(seen, made, dry_run=False, near=None, approves=None, notices=None)[1] == (
+        "3 stuck sites found: 2 reaped, 1 finished meanwhile. "
+        "In flight when it looked: 12, with an unreadable start: 1."
+    )
+
+
+def test_a_cap_is_said_to_be_near_from_four_fifths_of_it_on() -> None:
+    caps = Caps(per_run=25, per_hour=100)
+    assert nearness(19, 0, caps) is None
+    assert nearness(20, 0, caps) == "Near the cap of a run: 20 of 25"
+    assert nearness(5, 74, caps) is None
+    assert nearness(5, 75, caps) == "Near the cap of an hour: 80 of 100"
+    assert nearness(0, 100, caps) is None
+
+
+def test_the_largest_group_is_one_sentence() -> None:
+    stuck = [candidate(i, age=timedelta(minutes=90 - i)) for i in range(29)]
+    stuck += [candidate(30, "certificate"), candidate(31, "")]
+    assert largest_group(stuck) == (
+        "29 of 31 stopped at step dns, started 2025-01-15 14:00 to 14:28 UTC"
+    )
+
+
+def test_sites_without_a_step_are_a_group_of_their_own() -> None:
+    assert [(g.label, g.size) for g in by_step([candidate(1, ""), candidate(2)])] == [
+        ("no step stamped", 1),
+        ("dns", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "ages",
+    [
+        [timedelta(seconds=i) for i in range(60)],
+        [timedelta(minutes=i) for i in range(60)],
+        [timedelta(hours=i) for i in range(100)],
+        [timedelta(days=i) for i in range(2_000)],
+    ],
+)
+def test_start_times_fall_into_few_groups_that_add_up(ages: list[timedelta]) -> None:
+    groups = by_start([candidate(i, age=age) for i, age in enumerate(ages)])
+    assert len(groups) <= 48
+    assert sum(group.size for group in groups) == len(ages) or len(groups) == 48
+    assert groups == sorted(groups, key=lambda group: group.first)
+
+
+def test_a_refusal_says_the_numbers_the_age_and_what_to_do() -> None:
+    seen = snapshot(*(candidate(i) for i in range(26)))
+    streak = Streak(3, NOW - timedelta(minutes=10))
+    message = refuse(
+        seen, CapExceeded(26, 0, 25, per_hour=False), streak, dry_run=False, notices=None
+    )
+    for part in (
+        "26 stuck sites, over the cap of 25 a run: nothing was changed",
+        "26 of 26 stopped at step dns",
+        "The oldest started 1 h 30 min ago",
+        "Refusal 3 in a row, since 2025-01-15 15:20 UTC",
+        "The next scheduled sweep asks again",
+    ):
+        assert part in message
+
+
+def test_the_report_of_a_huge_refusal_is_bounded_and_names_the_step_first() -> None:
+    stuck = [candidate(i, "dns" if i < 4_960 else "certificate") for i in range(5_000)]
+    refusal = CapExceeded(5_000, 0, 25, per_hour=False)
+    shown = refusal_report(
+        "m",
+        snapshot(*stuck),
+        refusal,
+        run_id=uuid4(),
+        form=None,
+        deployment="d",
+        hour=[],
+        notices=None,
+    )
+    assert len(shown.encode()) < 200_000
+    assert "4,960 of 5,000 stopped at step dns" in shown.splitlines()[0]
+    assert f"… and {5_000 - ROWS:,} more." in shown
+
+
+def test_the_worst_report_stays_under_its_bound() -> None:
+    ugly = "|" * 253
+    stuck = [Candidate(i, ugly, "x", NOW - timedelta(hours=1), "*" * 100) for i in range(5_000)]
+    unreadable = tuple(Unreadable(i, ugly, "<" * 200) for i in range(100))
+    seen = snapshot(*stuck, unreadable=unreadable, unreadable_total=100_000)
+    results = [Result(site, Outcome.ERRORED, "\\" * 5_000) for site in stuck]
+    shown = report(Ending.INCOMPLETE, "m" * 9_000, seen, results, approves=None, notices=None)
+    assert len(shown.encode()) < 400_000
+
+
+def test_the_report_lists_trouble_first_and_escapes_what_comes_from_outside() -> None:
+    bad = Candidate(2, "a|b\n<img>", "x", NOW - timedelta(hours=1), "dns")
+    results = [
+        Result(candidate(1), Outcome.REAPED),
+        Result(bad, Outcome.ERRORED, "the platform's trigger said | no"),
+    ]
+    seen = snapshot(
+        candidate(1), bad, unreadable=(Unreadable(3, "shop-3.example", ""),), unreadable_total=1
+    )
+    shown = report(
+        Ending.INCOMPLETE, "1 reaped, 1 errored", seen, results, approves=None, notices=None
+    )
+    rows = [line for line in shown.splitlines() if line.startswith(("| 1 ", "| 2 ", "| 3 "))]
+    assert rows == [
+        r"| 2 | a\|b \<img\> | 1 h | dns | errored: the platform's trigger said \| no |",
+        "| 1 | shop-1.example | 1 h 30 min | dns | reaped |",
+        r"| 3 | shop-3.example | (empty) |",
+    ]
