@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
-from pydantic import Field
+from pydantic import Field, StrictInt, StrictStr, WithJsonSchema
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -32,6 +32,7 @@ from provisioning.errors import (
     explain,
 )
 from provisioning.outbox.dispatcher import sendable
+from provisioning.schema import SiteId
 from provisioning.settings import settings
 from provisioning.site_state import Outcome
 from provisioning.text import one_line
@@ -44,7 +45,8 @@ from tasks.list_owed import list_owed
 from tasks.request_site import request_site
 from tasks.wait_until_installed import wait_until_installed
 
-LARGEST_ID = 2**63 - 1
+_ID_IN_THE_FORM = {"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 1}]}
+"""A uuid is typed as text, so the UI's form offers no third way."""
 
 SUPERSEDED = "Superseded"
 """The attempt was over before its chain was. Of type Cancelled: nothing went wrong that a person
@@ -63,13 +65,13 @@ DECLINED = "Declined"
     on_cancellation=[fail_stopped_run],
 )
 async def provision_site(
-    site_id: Annotated[int, Field(ge=1, le=LARGEST_ID)],
+    site_id: Annotated[StrictInt | UUID | StrictStr, WithJsonSchema(_ID_IN_THE_FORM)],
     give_up_after_minutes: Annotated[int, Field(ge=1, le=1440)] = 20,
 ) -> State[Any]:
     """Provision one site: ask the upstream for it, wait until it is installed, check its health.
 
     Args:
-        site_id: The id of the site, in the platform's table of sites.
+        site_id: The id of the site, in the platform's table of sites: a number, a uuid or text.
         give_up_after_minutes: How long after its start the attempt is failed, when the site is
             not live by then. In minutes, by the database's clock; at least 1. Keep it below the
             threshold of the sweep, so that this run speaks first.
@@ -93,7 +95,7 @@ async def provision_site(
 async def provision(
     engine: AsyncEngine,
     upstream: Upstream,
-    site_id: int,
+    site_id: SiteId,
     *,
     health_url: str,
     limit: timedelta,
@@ -134,7 +136,7 @@ def reason(error: Exception) -> str:
 
 
 async def _fail(
-    engine: AsyncEngine, site_id: int, attempt: str, why: str, *, teardown: bool
+    engine: AsyncEngine, site_id: SiteId, attempt: str, why: str, *, teardown: bool
 ) -> State[Any]:
     """Fail the attempt and end red with the reason, or say that somebody else ended it before."""
     try:
@@ -156,11 +158,11 @@ async def _fail(
             return Cancelled(name=SUPERSEDED, message=f"Stopped: {over}. It had come to: {why}.")
 
 
-async def _tell(engine: AsyncEngine, site_id: int) -> None:
+async def _tell(engine: AsyncEngine, site_id: SiteId) -> None:
     """Deliver at once what the failure owes. What is not delivered now is the next sweep's."""
     try:
         for notice in sendable(await list_owed(engine), settings()):
-            if notice.site_id == site_id:
+            if notice.site_id == str(site_id):
                 await deliver_notice(engine, notice)
     except Exception as error:  # noqa: BLE001  (the site is failed; nothing here may hide that)
         get_run_logger().warning("Notices are left to the sweep: %s", type(error).__name__)

@@ -84,6 +84,11 @@ async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield connection
 
 
+def is_unreadable(error: DBAPIError) -> bool:
+    """Whether the server could not read a literal as the type of a column, such as an id."""
+    return sqlstate(error) in ("22P02", "22003")
+
+
 def sqlstate(error: BaseException) -> str | None:
     """The SQLSTATE of a database error; None for anything else, and for a failed connection."""
     return getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None

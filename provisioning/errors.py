@@ -5,6 +5,7 @@ from datetime import timedelta
 from sqlalchemy.exc import DBAPIError
 
 from provisioning.database import CONNECT_TIMEOUT, STATEMENT_TIMEOUT, sqlstate
+from provisioning.schema import SiteId
 from provisioning.site_state import Outcome
 from provisioning.text import count, one_line
 
@@ -68,7 +69,7 @@ class NotInFlight(Explained):
         outcome: why it is no longer in flight: finished, already failed, restarted or vanished.
     """
 
-    def __init__(self, site_id: int, attempt: str, outcome: Outcome) -> None:
+    def __init__(self, site_id: SiteId, attempt: str, outcome: Outcome) -> None:
         self.outcome = outcome
         super().__init__(f"the attempt of {attempt} for site {site_id} {_MEANWHILE[outcome]}")
 

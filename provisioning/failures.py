@@ -5,12 +5,12 @@ from enum import StrEnum
 from uuid import UUID
 
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     DateTime,
     Text,
     Uuid,
     bindparam,
+    cast,
     func,
     or_,
     select,
@@ -19,11 +19,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.types import NullType
 
 from provisioning.database import autocommit, is_locked
 from provisioning.outbox.notices import owed_for
-from provisioning.schema import sites, terminal_failures
-from provisioning.site_state import Outcome, moved_on, read_stamps
+from provisioning.schema import SiteId, row_of, sites, terminal_failures
+from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
 from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, WEBHOOK, iso
 from provisioning.text import storable
 
@@ -39,7 +40,7 @@ class Source(StrEnum):
 
 async def fail_terminally(
     engine: AsyncEngine,
-    site_id: int,
+    site_id: SiteId,
     attempt: str,
     *,
     reason: str,
@@ -70,10 +71,12 @@ async def fail_terminally(
     """
     try:
         async with autocommit(engine) as connection:
-            marked = await connection.execute(
+            marked = await row_at(
+                connection,
+                site_id,
                 _FAIL,
                 {
-                    "site": site_id,
+                    "site": str(site_id),
                     "attempt": attempt,
                     "reason": storable(reason),
                     "source": source.value,
@@ -82,7 +85,7 @@ async def fail_terminally(
                     "teardown": teardown,
                 },
             )
-            if marked.one_or_none() is not None:
+            if marked is not None:
                 return Outcome.REAPED
             return moved_on(await read_stamps(connection, site_id), attempt) or Outcome.BUSY
     except DBAPIError as error:
@@ -91,10 +94,12 @@ async def fail_terminally(
         raise
 
 
-async def is_claimed_by(engine: AsyncEngine, site_id: int, attempt: str, flow_run_id: UUID) -> bool:
+async def is_claimed_by(
+    engine: AsyncEngine, site_id: SiteId, attempt: str, flow_run_id: UUID
+) -> bool:
     """Whether the ledger holds that this flow run failed the attempt."""
     query = select(terminal_failures.c.id).where(
-        terminal_failures.c.site_id == site_id,
+        terminal_failures.c.site_id == str(site_id),
         terminal_failures.c.attempt == attempt,
         terminal_failures.c.flow_run_id == flow_run_id,
     )
@@ -102,7 +107,6 @@ async def is_claimed_by(engine: AsyncEngine, site_id: int, attempt: str, flow_ru
         return (await connection.execute(query)).one_or_none() is not None
 
 
-_SITE = bindparam("site", type_=BigInteger())
 _ATTEMPT = bindparam("attempt", type_=Text())
 _REASON = bindparam("reason", type_=Text())
 _SOURCE = bindparam("source", type_=Text())
@@ -113,7 +117,7 @@ _TEARDOWN = bindparam("teardown", type_=Boolean())
 _MARK = (
     update(sites)
     .where(
-        sites.c.id == _SITE,
+        row_of(bindparam("site", type_=NullType())),
         STARTED == _ATTEMPT,
         IN_FLIGHT,
         or_(_STARTED_BEFORE.is_(None), STARTED_INSTANT < _STARTED_BEFORE),
@@ -142,7 +146,15 @@ _ENTRY = (
     insert(terminal_failures)
     .from_select(
         ["id", "site_id", "attempt", "failed_at", "reason", "source", "flow_run_id"],
-        select(func.gen_random_uuid(), _MARK.c.id, _ATTEMPT, func.now(), _REASON, _SOURCE, _RUN),
+        select(
+            func.gen_random_uuid(),
+            cast(_MARK.c.id, Text),
+            _ATTEMPT,
+            func.now(),
+            _REASON,
+            _SOURCE,
+            _RUN,
+        ),
     )
     .on_conflict_do_nothing(index_elements=["site_id", "attempt"])
     .returning(*terminal_failures.c)

@@ -1,13 +1,18 @@
-"""The tables: the platform's `sites`, and the three that are ours.
+"""The tables: the platform's, by whatever names it has, and the three that are ours.
 
-There is no foreign key to `sites`: it would lock the platform's rows, and the ledger must outlive
-them.
+In the program's own words the platform's table is `sites` with `id`, `domain` and `metadata`.
+There is no foreign key to it: it would lock the platform's rows, and the ledger must outlive them.
 """
 
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
 from sqlalchemy import (
-    BigInteger,
+    BLANK_SCHEMA,
     CheckConstraint,
     Column,
+    ColumnElement,
     DateTime,
     ForeignKey,
     Index,
@@ -18,26 +23,85 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    and_,
+    bindparam,
     func,
     text,
+    true,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, dialect
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import NullType
 
-tables = MetaData()
+from provisioning.mapping import MAPPING
+
+SiteId = int | UUID | str
+"""The id of a site, as the platform's column has it. In our own tables it is text."""
+
+tables = MetaData(schema=MAPPING.schema_of_ours)
 
 sites = Table(
-    "sites",
+    MAPPING.table,
     tables,
-    Column("id", BigInteger, primary_key=True),
-    Column("domain", Text),
-    Column("metadata", JSONB),
+    # Whatever its type: a bound id goes to the server as a literal, which takes that type there.
+    Column(MAPPING.sites_id, NullType, key="id", primary_key=True),
+    Column(MAPPING.sites_domain, Text, key="domain"),
+    Column(MAPPING.sites_metadata, JSONB, key="metadata"),
+    *(
+        [Column(MAPPING.sites_deleted_at, NullType, key="deleted_at")]
+        if MAPPING.sites_deleted_at
+        else []
+    ),
+    schema=MAPPING.table_schema or BLANK_SCHEMA,
 )
+
+PRESENT: ColumnElement[bool] = sites.c.deleted_at.is_(None) if "deleted_at" in sites.c else true()
+"""The row is there. One that the platform deleted softly is as good as gone."""
+
+
+def row_of(site: ColumnElement[Any] | SiteId) -> ColumnElement[bool]:
+    """The row of one site, found by the platform's own key."""
+    wanted = site if isinstance(site, ColumnElement) else bound_id(site)
+    return and_(sites.c.id == wanted, PRESENT)
+
+
+def bound_id(site_id: SiteId) -> ColumnElement[Any]:
+    """An id as a literal: the server reads it as the type of what it is compared with."""
+    return bindparam("site", str(site_id), type_=NullType())
+
+
+class iso_instant(FunctionElement[datetime]):
+    """A call of our function, by the name of the schema that our tables are in.
+
+    It gives a stamp as an instant; NULL for a text that is none. Never raises.
+    """
+
+    name = "iso_instant"
+    type = DateTime(timezone=True)
+    inherit_cache = True
+
+
+@compiles(iso_instant)
+def _call(call: iso_instant, compiler: SQLCompiler, **options: Any) -> str:
+    schema = f"{compiler.preparer.quote(tables.schema)}." if tables.schema else ""
+    return f"{schema}{call.name}{compiler.process(call.clause_expr, **options)}"
+
+
+def sql_name(named: Table | str) -> str:
+    """A name as SQL writes it: in quotes where it needs them, a table with its schema."""
+    preparer = dialect().identifier_preparer  # type: ignore[no-untyped-call]
+    if isinstance(named, Table):
+        return str(preparer.format_table(named))
+    return str(preparer.quote(named))
+
 
 terminal_failures = Table(
     "terminal_failures",
     tables,
     Column("id", Uuid, primary_key=True),
-    Column("site_id", BigInteger, nullable=False),
+    Column("site_id", Text, nullable=False),
     Column("attempt", Text, nullable=False),
     Column("failed_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("reason", Text, nullable=False),
@@ -55,7 +119,7 @@ notices = Table(
     Column(
         "failure_id",
         Uuid,
-        ForeignKey("terminal_failures.id", name="notices_failure"),
+        ForeignKey(terminal_failures.c.id, name="notices_failure"),
         nullable=False,
     ),
     Column("kind", Text, nullable=False),

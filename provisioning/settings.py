@@ -6,12 +6,12 @@ from functools import cache
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from provisioning.errors import SettingsInvalid
 from provisioning.http.urls import parsed
+from provisioning.mapping import Mapping
 
 
 def _postgres_url(secret: SecretStr) -> SecretStr:
@@ -62,12 +62,8 @@ def _health_url(template: str) -> str:
     return template
 
 
-class Settings(BaseSettings):
+class Settings(Mapping):
     """The settings of a worker, each read from `PROVISION_` and its name."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="PROVISION_", hide_input_in_errors=True, env_ignore_empty=True
-    )
 
     database_url: Annotated[
         SecretStr,
@@ -114,9 +110,14 @@ def settings() -> Settings:
         return Settings()
     except ValidationError as error:
         problems = "; ".join(
-            f"PROVISION_{str(problem['loc'][0]).upper()}: {problem['msg']}"
+            f"{_variable(problem['loc'][0])}: {problem['msg']}"
             for problem in error.errors(include_input=False, include_url=False)
         )
         raise SettingsInvalid(
             f"{problems}. Set it in the environment of the worker, not in the deployment."
         ) from None
+
+
+def _variable(field: int | str) -> str:
+    """The environment variable of a field, which stands for an alias by itself."""
+    return f"PROVISION_{str(field).upper().removeprefix('PROVISION_')}"

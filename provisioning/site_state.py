@@ -1,12 +1,16 @@
 """How a site stands: its stamps as they are now, and what became of an attempt."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Executable, Row, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from provisioning.schema import sites
+from provisioning.database import is_unreadable
+from provisioning.schema import SiteId, row_of
 from provisioning.stamps import COMPLETED, FAILED, STARTED
 
 
@@ -53,15 +57,50 @@ def moved_on(now: Stamps | None, attempt: str) -> Outcome | None:
     return None
 
 
-async def read_stamps(connection: AsyncConnection, site_id: int) -> Stamps | None:
+async def read_stamps(connection: AsyncConnection, site_id: SiteId) -> Stamps | None:
     """The stamps of one site as they are committed now; None if there is no such row."""
-    row = (
-        await connection.execute(
-            select(
-                STARTED.label("attempt"),
-                COMPLETED.is_not(None).label("completed"),
-                FAILED.is_not(None).label("failed"),
-            ).where(sites.c.id == site_id)
-        )
-    ).one_or_none()
+    row = await row_at(
+        connection,
+        site_id,
+        select(
+            STARTED.label("attempt"),
+            COMPLETED.is_not(None).label("completed"),
+            FAILED.is_not(None).label("failed"),
+        ).where(row_of(site_id)),
+    )
     return Stamps(row.attempt, row.completed, row.failed) if row else None
+
+
+async def row_at(
+    connection: AsyncConnection,
+    site_id: SiteId,
+    statement: Executable,
+    values: Mapping[str, Any] | None = None,
+) -> Row[Any] | None:
+    """What a statement on one site gives: a row, or None.
+
+    None as well for an id that the platform's column can't hold: no site has it.
+
+    Args:
+        connection: in autocommit.
+
+    Raises:
+        DBAPIError: the database did not do it.
+    """
+    try:
+        return (await connection.execute(statement, values)).one_or_none()
+    except DBAPIError as error:
+        if is_unreadable(error) and not await _is_an_id(connection, site_id):
+            return None
+        raise
+
+
+async def _is_an_id(connection: AsyncConnection, site_id: SiteId) -> bool:
+    """Whether the column could hold it. If so, the error was another's, such as a trigger's."""
+    try:
+        await connection.execute(select(1).where(row_of(site_id)))
+    except DBAPIError as error:
+        if is_unreadable(error):
+            return False
+        raise
+    return True

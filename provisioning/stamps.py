@@ -8,10 +8,10 @@ generic plan, silently, from the sixth execution of a prepared statement on.
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, DateTime, Text, and_, func, literal_column, or_
+from sqlalchemy import ColumnElement, Text, and_, func, literal_column, or_
 from sqlalchemy.dialects.postgresql import JSONB
 
-from provisioning.schema import sites
+from provisioning.schema import PRESENT, iso_instant, sites
 
 FUTURE_TOLERANCE = timedelta(minutes=5)
 """How far ahead of the database's clock a start stamp may lie before it is unreadable."""
@@ -24,7 +24,7 @@ def at(path: str) -> ColumnElement[str]:
 
 def instant(stamp: ColumnElement[str]) -> ColumnElement[datetime]:
     """A stamp as an instant; NULL where it can't be read. Never raises."""
-    return func.iso_instant(stamp, type_=DateTime(timezone=True))
+    return iso_instant(stamp)
 
 
 def iso(instant: ColumnElement[Any]) -> ColumnElement[str]:
@@ -48,11 +48,12 @@ DEADLINE = at("provision,deadline")
 STARTED_INSTANT = instant(STARTED)
 DEADLINE_INSTANT = instant(DEADLINE)
 
-IN_FLIGHT = and_(STARTED.is_not(None), FAILED.is_(None), COMPLETED.is_(None))
+IN_FLIGHT = and_(STARTED.is_not(None), FAILED.is_(None), COMPLETED.is_(None), PRESENT)
 
 ENCODED_TWICE = and_(
     func.jsonb_typeof(sites.c.metadata) == literal_column("'string'"),
     at("").op("~")(literal_column("""'^[{].*"started_at" *: *[^ n]'""")),
+    PRESENT,
 )
 """The document is a JSON text that holds an object with a start, so no path of it can be read.
 

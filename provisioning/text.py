@@ -30,7 +30,7 @@ def cell(text: str | None, limit: int = 100) -> str:
     return _MARKUP.sub(r"\\\1", one_line(text, limit))
 
 
-def site_name(site_id: int, domain: str) -> str:
+def site_name(site_id: object, domain: str) -> str:
     """How every log line, report and task run names a site."""
     return f"site {site_id} ({domain or 'no domain'})"
 

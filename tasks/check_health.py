@@ -8,12 +8,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from provisioning.chain import age, step
 from provisioning.chain.health import require_healthy
 from provisioning.chain.polling import until
+from provisioning.schema import SiteId
 from tasks.policy import database_task
 
 
 @database_task("check_health", "check health of site {site_id}")
 async def check_health(
-    engine: AsyncEngine, site_id: int, attempt: str, health_url: str, limit: timedelta
+    engine: AsyncEngine, site_id: SiteId, attempt: str, health_url: str, limit: timedelta
 ) -> None:
     """Ask the site until it answers. Raises `GaveUp` at the limit."""
     progress = await step(engine, site_id, attempt, "health-check")

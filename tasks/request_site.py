@@ -9,12 +9,13 @@ from provisioning.chain import age, remember_upstream, step
 from provisioning.chain.polling import until
 from provisioning.chain.upstream import Upstream, find_or_create
 from provisioning.errors import UpstreamRefused
+from provisioning.schema import SiteId
 from tasks.policy import database_task
 
 
 @database_task("request_site", "request site {site_id}")
 async def request_site(
-    engine: AsyncEngine, upstream: Upstream, site_id: int, attempt: str, limit: timedelta
+    engine: AsyncEngine, upstream: Upstream, site_id: SiteId, attempt: str, limit: timedelta
 ) -> str:
     """The upstream's id of the site: the one that the attempt remembers, or a new one's."""
     log = get_run_logger()

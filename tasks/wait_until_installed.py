@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from provisioning.chain import age, step
 from provisioning.chain.polling import until
 from provisioning.chain.upstream import Upstream, require_installed
+from provisioning.schema import SiteId
 from tasks.policy import database_task
 
 
@@ -15,7 +16,7 @@ from tasks.policy import database_task
 async def wait_until_installed(
     engine: AsyncEngine,
     upstream: Upstream,
-    site_id: int,
+    site_id: SiteId,
     attempt: str,
     upstream_id: str,
     limit: timedelta,

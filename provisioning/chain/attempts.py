@@ -27,8 +27,8 @@ from provisioning.chain.documents import (
 from provisioning.database import autocommit, is_transient
 from provisioning.errors import AlreadyInFlight, NotInFlight, UnknownSite, Unstampable
 from provisioning.failures import Source, fail_terminally
-from provisioning.schema import sites
-from provisioning.site_state import Outcome, moved_on, read_stamps
+from provisioning.schema import SiteId, row_of, sites
+from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
 from provisioning.stamps import IN_FLIGHT, STARTED
 from provisioning.text import one_line, storable
 
@@ -48,7 +48,7 @@ class Progress:
     """Since the start stamp, by the database's clock."""
 
 
-async def begin(engine: AsyncEngine, site_id: int, *, run_id: str | None = None) -> str:
+async def begin(engine: AsyncEngine, site_id: SiteId, *, run_id: str | None = None) -> str:
     """Begin a new attempt: stamp the start and clear what an earlier attempt left.
 
     Args:
@@ -66,18 +66,18 @@ async def begin(engine: AsyncEngine, site_id: int, *, run_id: str | None = None)
         DBAPIError: the database did not do it, or somebody holds the row.
     """
     async with autocommit(engine) as connection:
-        attempt = (
-            await connection.execute(
-                update(sites)
-                .where(sites.c.id == site_id, not_(IN_FLIGHT), STAMPABLE)
-                .values(metadata=begun(run_id))
-                .returning(STARTED)
-            )
-        ).scalar_one_or_none()
-        return attempt or await _resumed(connection, site_id, run_id)
+        began = await row_at(
+            connection,
+            site_id,
+            update(sites)
+            .where(row_of(site_id), not_(IN_FLIGHT), STAMPABLE)
+            .values(metadata=begun(run_id))
+            .returning(STARTED),
+        )
+        return began[0] if began else await _resumed(connection, site_id, run_id)
 
 
-async def step(engine: AsyncEngine, site_id: int, attempt: str, name: str) -> Progress:
+async def step(engine: AsyncEngine, site_id: SiteId, attempt: str, name: str) -> Progress:
     """Enter a step, if the attempt is still in flight: stamp its name for whoever looks later.
 
     Raises:
@@ -88,7 +88,7 @@ async def step(engine: AsyncEngine, site_id: int, attempt: str, name: str) -> Pr
 
 
 async def remember_upstream(
-    engine: AsyncEngine, site_id: int, attempt: str, upstream_id: str
+    engine: AsyncEngine, site_id: SiteId, attempt: str, upstream_id: str
 ) -> Progress:
     """Keep the upstream's id of the site, so that a run that is tried again finds it.
 
@@ -98,20 +98,18 @@ async def remember_upstream(
     return await _stamp(engine, site_id, attempt, {"upstream_id": storable(upstream_id)})
 
 
-async def progress(engine: AsyncEngine, site_id: int, attempt: str) -> Progress:
+async def progress(engine: AsyncEngine, site_id: SiteId, attempt: str) -> Progress:
     """See how the attempt stands, and write nothing.
 
     Raises:
         NotInFlight, DBAPIError: as in `step`.
     """
     async with autocommit(engine) as connection:
-        row = (
-            await connection.execute(select(*PROGRESS).where(still(site_id, attempt)))
-        ).one_or_none()
+        row = await row_at(connection, site_id, select(*PROGRESS).where(still(site_id, attempt)))
         return _progress(row) if row else await _stop(connection, site_id, attempt)
 
 
-async def age(engine: AsyncEngine, site_id: int, attempt: str) -> timedelta:
+async def age(engine: AsyncEngine, site_id: SiteId, attempt: str) -> timedelta:
     """How long ago the attempt started, for a wait that ends with the attempt.
 
     Raises:
@@ -120,20 +118,22 @@ async def age(engine: AsyncEngine, site_id: int, attempt: str) -> timedelta:
     return (await progress(engine, site_id, attempt)).age
 
 
-async def complete(engine: AsyncEngine, site_id: int, attempt: str) -> None:
+async def complete(engine: AsyncEngine, site_id: SiteId, attempt: str) -> None:
     """Stamp the end, if the attempt is still in flight. A second time it changes nothing.
 
     Raises:
         NotInFlight, DBAPIError: as in `step`.
     """
     async with autocommit(engine) as connection:
-        done = await connection.execute(
+        done = await row_at(
+            connection,
+            site_id,
             update(sites)
             .where(still(site_id, attempt))
             .values(metadata=completed())
-            .returning(sites.c.id)
+            .returning(sites.c.id),
         )
-        if done.one_or_none() is None:
+        if done is None:
             outcome = moved_on(await read_stamps(connection, site_id), attempt)
             if outcome is not Outcome.FINISHED:
                 raise NotInFlight(site_id, attempt, outcome or Outcome.BUSY)
@@ -141,7 +141,7 @@ async def complete(engine: AsyncEngine, site_id: int, attempt: str) -> None:
 
 async def fail(
     engine: AsyncEngine,
-    site_id: int,
+    site_id: SiteId,
     attempt: str,
     reason: str,
     *,
@@ -176,44 +176,45 @@ async def fail(
     raise AssertionError("unreachable: the last try returns or raises")
 
 
-async def attempt_of(engine: AsyncEngine, site_id: int, run_id: str) -> str | None:
+async def attempt_of(engine: AsyncEngine, site_id: SiteId, run_id: str) -> str | None:
     """The attempt that a run began and that is still in flight; None if there is none."""
     query = select(STARTED).where(
-        sites.c.id == site_id, IN_FLIGHT, RUN_ID == bindparam("run_id", run_id, type_=Text())
+        row_of(site_id), IN_FLIGHT, RUN_ID == bindparam("run_id", run_id, type_=Text())
     )
     async with autocommit(engine) as connection:
-        return (await connection.execute(query)).scalar_one_or_none()
+        row = await row_at(connection, site_id, query)
+        return row[0] if row else None
 
 
 async def _stamp(
-    engine: AsyncEngine, site_id: int, attempt: str, values: dict[str, str]
+    engine: AsyncEngine, site_id: SiteId, attempt: str, values: dict[str, str]
 ) -> Progress:
     async with autocommit(engine) as connection:
-        row = (
-            await connection.execute(
-                update(sites)
-                .where(still(site_id, attempt))
-                .values(metadata=stamped(values))
-                .returning(*PROGRESS)
-            )
-        ).one_or_none()
+        row = await row_at(
+            connection,
+            site_id,
+            update(sites)
+            .where(still(site_id, attempt))
+            .values(metadata=stamped(values))
+            .returning(*PROGRESS),
+        )
         return _progress(row) if row else await _stop(connection, site_id, attempt)
 
 
-async def _stop(connection: AsyncConnection, site_id: int, attempt: str) -> Progress:
+async def _stop(connection: AsyncConnection, site_id: SiteId, attempt: str) -> Progress:
     outcome = moved_on(await read_stamps(connection, site_id), attempt)
     raise NotInFlight(site_id, attempt, outcome or Outcome.BUSY)
 
 
-async def _resumed(connection: AsyncConnection, site_id: int, run_id: str | None) -> str:
+async def _resumed(connection: AsyncConnection, site_id: SiteId, run_id: str | None) -> str:
     """The attempt that this run began before; otherwise why none can begin."""
-    row = (
-        await connection.execute(
-            select(
-                STARTED.label("attempt"), RUN_ID.label("run_id"), STAMPABLE.label("stampable")
-            ).where(sites.c.id == site_id)
-        )
-    ).one_or_none()
+    row = await row_at(
+        connection,
+        site_id,
+        select(
+            STARTED.label("attempt"), RUN_ID.label("run_id"), STAMPABLE.label("stampable")
+        ).where(row_of(site_id)),
+    )
     if row is None:
         raise UnknownSite(f"there is no site {site_id}")
     if not row.stampable:

@@ -59,7 +59,7 @@ WITH mark AS (
   RETURNING id, domain, metadata
 ), entry AS (
   INSERT INTO terminal_failures (id, site_id, attempt, reason, source)
-  SELECT gen_random_uuid(), id, :attempt, :reason, 'chain' FROM mark
+  SELECT gen_random_uuid(), id::text, :attempt, :reason, 'chain' FROM mark
   ON CONFLICT (site_id, attempt) DO NOTHING
   RETURNING id, site_id, attempt, failed_at, reason, source
 ), owed AS (
@@ -68,9 +68,9 @@ WITH mark AS (
          convert_to(jsonb_build_object(
            'type', 'site.provision_failed',
            'timestamp', to_char(failed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-           'data', jsonb_build_object('failure_id', entry.id, 'site_id', site_id,
+           'data', jsonb_build_object('failure_id', entry.id, 'site_id', mark.id,
              'domain', domain, 'attempt', attempt, 'reason', reason, 'source', source))::text, 'UTF8')
-    FROM entry JOIN mark ON mark.id = entry.site_id
+    FROM entry JOIN mark ON mark.id::text = entry.site_id
    WHERE mark.metadata #>> '{provision,webhook}' ~ '\S'
 )
 SELECT id FROM mark;

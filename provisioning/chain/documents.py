@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Text, and_, bindparam, case, cast, func, literal_column
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from provisioning.schema import sites
+from provisioning.schema import SiteId, row_of, sites
 from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, at, iso
 from provisioning.text import storable
 
@@ -35,11 +35,9 @@ STAMPABLE = and_(
 )
 
 
-def still(site_id: int, attempt: str) -> ColumnElement[bool]:
+def still(site_id: SiteId, attempt: str) -> ColumnElement[bool]:
     """Every condition under which a chain may go on, for the UPDATE's own WHERE."""
-    return and_(
-        sites.c.id == site_id, STARTED == bindparam("attempt", attempt, type_=Text()), IN_FLIGHT
-    )
+    return and_(row_of(site_id), STARTED == bindparam("attempt", attempt, type_=Text()), IN_FLIGHT)
 
 
 def begun(run_id: str | None) -> ColumnElement[Any]:

@@ -41,7 +41,7 @@ def owed_for(mark: CTE, entry: CTE, *, teardown: ColumnElement[bool]) -> Insert:
         mark: the site as it is marked: `id`, `domain` and `webhook`.
         entry: its new row of the ledger; no row where the attempt had one before.
     """
-    both = entry.join(mark, mark.c.id == entry.c.site_id)
+    both = entry.join(mark, cast(mark.c.id, Text) == entry.c.site_id)
 
     def row(kind: Kind, url: ColumnElement[Any]) -> list[ColumnElement[Any]]:
         name: ColumnElement[str] = literal_column(f"'{kind.value}'")
@@ -69,7 +69,7 @@ def body(mark: CTE, entry: CTE) -> ColumnElement[bytes]:
         "data",
         func.json_build_object(
             *("failure_id", entry.c.id),
-            *("site_id", entry.c.site_id),
+            *("site_id", mark.c.id),
             *("domain", mark.c.domain),
             *("attempt", entry.c.attempt),
             *("reason", entry.c.reason),

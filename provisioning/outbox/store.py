@@ -34,7 +34,7 @@ class Notice:
 
     id: UUID
     kind: Kind
-    site_id: int
+    site_id: str
     domain: str
     receiver: str
     """Empty for a teardown, which has no URL of its own."""

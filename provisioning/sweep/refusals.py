@@ -70,7 +70,7 @@ async def record_refusal(
     seen = {
         "cap": refusal.cap,
         "candidates": [
-            {"site_id": candidate.site_id, "attempt": candidate.attempt}
+            {"site_id": str(candidate.site_id), "attempt": candidate.attempt}
             for candidate in snapshot.stuck
         ],
     }

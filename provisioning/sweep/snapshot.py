@@ -9,8 +9,10 @@ from sqlalchemy import (
     ColumnElement,
     Row,
     Select,
+    Text,
     and_,
     bindparam,
+    cast,
     func,
     literal_column,
     select,
@@ -21,7 +23,7 @@ from sqlalchemy.dialects.postgresql import INTERVAL, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from provisioning.database import autocommit
-from provisioning.schema import sites, sweep_refusals, terminal_failures
+from provisioning.schema import SiteId, sites, sweep_refusals, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps
 from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, STEP, UNREADABLE, stuck_before
 from provisioning.sweep.preflight import require_ready
@@ -35,7 +37,7 @@ UNREADABLE_LIMIT = 100
 class Candidate:
     """A site that was stuck when the sweep looked: one attempt of it, named by its stamp."""
 
-    site_id: int
+    site_id: SiteId
     domain: str
     attempt: str
     started_at: datetime
@@ -49,7 +51,7 @@ class Candidate:
 class Unreadable:
     """A site in flight whose start stamp is no instant that can be trusted."""
 
-    site_id: int
+    site_id: SiteId
     domain: str
     stamp: str
 
@@ -86,7 +88,7 @@ def stuck_query() -> Select[Any]:
     return (
         select(
             sites.c.id,
-            func.left(sites.c.domain, 253).label("domain"),
+            func.left(cast(sites.c.domain, Text), 253).label("domain"),
             STARTED.label("attempt"),
             STARTED_INSTANT.label("started_at"),
             func.left(STEP, 100).label("step"),
@@ -101,7 +103,7 @@ def _unreadable_query() -> Select[Any]:
     return (
         select(
             sites.c.id,
-            func.left(sites.c.domain, 253).label("domain"),
+            func.left(cast(sites.c.domain, Text), 253).label("domain"),
             func.left(STARTED, 200).label("stamp"),
         )
         .where(UNREADABLE)
@@ -127,8 +129,8 @@ def listed_by(refusal: UUID) -> ColumnElement[bool]:
     """Whether a refused run listed this attempt of this site."""
     pair = func.jsonb_array_elements(sweep_refusals.c.candidates).table_valued("value")
     value = pair.c.value.cast(JSONB)
-    return tuple_(sites.c.id, STARTED).in_(
-        select(value["site_id"].as_integer(), value["attempt"].astext)
+    return tuple_(cast(sites.c.id, Text), STARTED).in_(
+        select(value["site_id"].astext, value["attempt"].astext)
         .select_from(sweep_refusals.join(pair, true()))
         .where(sweep_refusals.c.flow_run_id == refusal)
     )

@@ -104,7 +104,7 @@ async def test_a_failure_against_the_sweep_500_times(
     assert len(await sites.notices()) == 2 * SITES
     assert (
         await sites.rows(
-            "SELECT 1 FROM sites JOIN terminal_failures ON site_id = sites.id"
+            "SELECT 1 FROM sites JOIN terminal_failures ON site_id = sites.id::text"
             " WHERE source <> metadata #>> '{terminal_failure,source}'"
         )
         == []

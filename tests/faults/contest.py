@@ -187,7 +187,7 @@ class Contest:
             "  FROM terminal_failures f LEFT JOIN notices n ON n.failure_id = f.id GROUP BY 1, 2"
         )
         assert {row[2:] for row in ledger} == {(1, 1, 1)}, "a second row, or a second notice"
-        failed = {(row[0], row[1]) for row in ledger}
+        failed = {(int(row[0]), row[1]) for row in ledger}
         assert failed == set(+self.reaped), "the ledger holds what the hands were told, no more"
         for site_id, stamps in self.started.items():
             if site_id % BLIND:

@@ -163,7 +163,7 @@ class Story(RuleBasedStateMachine):
                     teardown=True,
                 )
             )
-            self.reaped[site.site_id, site.attempt] += outcome is Outcome.REAPED
+            self.reaped[int(str(site.site_id)), site.attempt] += outcome is Outcome.REAPED
 
     @rule(target=documents, site_id=SITES)
     def the_platform_reads_a_document(self, site_id: int) -> Any:
@@ -243,7 +243,7 @@ class Story(RuleBasedStateMachine):
     @invariant()
     def the_ledger_holds_an_attempt_once_if_somebody_was_told_that_he_failed_it(self) -> None:
         rows = self.do(self.sites.rows("SELECT site_id, attempt FROM terminal_failures"))
-        ledger = Counter((row.site_id, row.attempt) for row in rows)
+        ledger = Counter((int(row.site_id), row.attempt) for row in rows)
         assert set(ledger.values()) <= {1}
         assert set(ledger) == set(+self.reaped)
 

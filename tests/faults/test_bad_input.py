@@ -15,7 +15,7 @@ from provisioning.sweep.snapshot import look
 from tests.faults.shapes import REFUSED_BY_JSONB, SHAPES, Fate, Shape
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message, report_of
-from tests.sites import Sites, stamp
+from tests.sites import Sites, number, stamp
 
 HEALTHY = range(1_000, 1_005)
 YOUNG = 2_000
@@ -76,8 +76,8 @@ async def test_the_healthy_are_reaped_and_the_unreadable_are_listed(
     await add_all(sites)
     seen = await look(engine, timedelta(minutes=30), 1_000, writes=True)
     stuck = [*numbered(Fate.REAPED), *HEALTHY]
-    assert [SHAPES[s.site_id].name for s in seen.stuck if s.site_id not in stuck] == []
-    assert sorted(site.site_id for site in seen.stuck) == stuck
+    assert [SHAPES[number(s.site_id)].name for s in seen.stuck if s.site_id not in stuck] == []
+    assert sorted(number(site.site_id) for site in seen.stuck) == stuck
     assert [site.site_id for site in seen.unreadable] == numbered(Fate.LISTED)
     assert seen.unreadable_total == len(seen.unreadable)
     assert seen.in_flight == len(stuck) + seen.unreadable_total + 1
@@ -92,7 +92,7 @@ async def test_the_healthy_are_reaped_and_the_unreadable_are_listed(
             started_before=seen.cutoff,
             teardown=True,
         )
-        assert outcome is Outcome.REAPED, SHAPES[site.site_id].name
+        assert outcome is Outcome.REAPED, SHAPES[number(site.site_id)].name
     assert await sites.ledger() == stuck
 
 

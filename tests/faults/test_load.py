@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from deployments.processes import Service, service
 from deployments.sweeps import WORK_POOL
 from provisioning.failures import Source, fail_terminally
+from provisioning.schema import SiteId
 from provisioning.site_state import Outcome
 from provisioning.sweep.refusals import LISTED
 from provisioning.sweep.snapshot import look
@@ -91,7 +92,7 @@ async def test_a_hundred_late_sweeps_one_after_the_other_reap_what_one_would(
     assert sorted(request.site_id for request in merchant.requests) == list(range(20))
 
 
-async def fail(engine: AsyncEngine, site_id: int, attempt: str) -> Outcome:
+async def fail(engine: AsyncEngine, site_id: SiteId, attempt: str) -> Outcome:
     return await fail_terminally(
         engine, site_id, attempt, reason="late", source=Source.WATCHDOG, flow_run_id=uuid4()
     )

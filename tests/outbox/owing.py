@@ -75,7 +75,7 @@ class Owing:
             "SELECT n.*, extract(epoch FROM next_attempt_at - now())::float AS wait "
             "FROM notices n JOIN terminal_failures f ON f.id = failure_id "
             "WHERE site_id = :site_id AND kind = :kind",
-            site_id=site_id,
+            site_id=str(site_id),
             kind=kind,
         )
         return row

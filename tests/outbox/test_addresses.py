@@ -263,7 +263,7 @@ async def test_f16_a_blocked_notice_is_given_up_and_the_site_is_failed_all_the_s
     assert network.dialled == []
     assert await owing.sites.failed() == [1]
     assert deliveries.webhooks_owed == 0
-    assert [notice.site_id for notice in deliveries.given_up] == [1]
+    assert [notice.site_id for notice in deliveries.given_up] == ["1"]
     notice = await owing.notice(1)
     assert notice.given_up_at is not None
     assert notice.last_error.startswith("blocked: https://merchant.example leads to ")
