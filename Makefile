@@ -15,7 +15,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	@touch $@
 
 run: $(VENV)/installed ## the whole program on this machine with sample sites, until Ctrl-C
-	@$(BIN)/python -m deployments.local
+	@$(BIN)/python -m deployments.local $(OPTIONS)
 
 outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusal to try out
 	@$(BIN)/python -m deployments.outage

@@ -32,7 +32,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 
 from deployments.errors import StackError
-from deployments.options import answer_help
+from deployments.options import read_arguments
 
 FILE = Path(__file__).with_name("automations.yaml")
 BLOCK_VARIABLE = "PROVISION_ALERT_BLOCK"
@@ -42,7 +42,7 @@ Alert = CallWebhook | SendNotification | DoNothing
 
 def main() -> int:
     """Applies the file and prints what became of each automation."""
-    answer_help("deployments.automations", __doc__)
+    read_arguments("deployments.automations", __doc__)
     try:
         if not PREFECT_API_URL.value():
             raise StackError("Set PREFECT_API_URL to the API of the Prefect server.")

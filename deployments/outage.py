@@ -15,7 +15,7 @@ import os
 import sys
 
 from deployments.errors import StackError
-from deployments.options import answer_help, read_options, stack_environment
+from deployments.options import read_arguments, read_options, stack_environment
 from deployments.running import find_running
 from deployments.samples import add_stuck
 from deployments.terminal import say, stage
@@ -26,7 +26,7 @@ STEP = "dns"
 
 def main() -> int:
     """Causes the outage and tells how to approve; 1 where the sweep did not refuse."""
-    answer_help("deployments.outage", __doc__)
+    read_arguments("deployments.outage", __doc__)
     try:
         options, database_url = find_running(read_options(os.environ))
         environment = stack_environment(options, os.environ)

@@ -49,6 +49,8 @@ def run_stack(options: Options) -> None:
             stack.start_worker()
             first = stack.first_sweep(client)
             _tell_first(client, first, options.data)
+            sweeping = not stack.rehearses or _reaps_after_a_yes(client)
+            _tell_end(options, sweeping=sweeping)
         except httpx.HTTPError as error:
             raise StackError(f"The Prefect server {client.api_url} refused: {error}") from error
         _tell_later(client, first, stack.check)
@@ -62,6 +64,11 @@ class _Stack:
     postgres: LocalPostgres | None = None
     database_url: str = ""
 
+    @property
+    def rehearses(self) -> bool:
+        """Whether a person must say yes before anything is reaped: the database is theirs."""
+        return self.options.database_url is not None and not self.options.reap
+
     def check(self) -> None:
         """Raises when a part of the stack ended although nobody asked it to."""
         if self.postgres:
@@ -70,6 +77,11 @@ class _Stack:
             started.check()
 
     def check_surroundings(self, client: SyncPrefectClient) -> None:
+        if self.options.ignored_api_url:
+            say(
+                "PREFECT_API_URL is set and not used: this starts a Prefect server of its own.\n"
+                'To use yours: make run OPTIONS="--use-prefect-server"'
+            )
         with stage("Checking what is needed"):
             self.options.logs.mkdir(mode=0o700, exist_ok=True)
             (self.options.data / NOTE).unlink(missing_ok=True)  # of a stack that was killed
@@ -118,6 +130,10 @@ class _Stack:
         with stage("Deploying prefect.yaml"):
             sweeps.ensure_work_pool(client)
             self._run_to_end("deploy", "prefect", "--no-prompt", "deploy", "--all", timeout=120)
+            if self.rehearses:
+                sweeps.set_schedule(client, active=False)
+            elif self.options.reap and self.options.api_url is None:
+                sweeps.set_schedule(client, active=True)  # an earlier rehearsal paused it
             if self.options.api_url is None:
                 sweeps.settle_past_sweeps(client)
 
@@ -141,8 +157,9 @@ class _Stack:
         self.running.enter_context(announced(self.options, self.database_url))
 
     def first_sweep(self, client: SyncPrefectClient) -> FlowRun:
-        with stage("Running the first sweep on a worker"):
-            return sweeps.run_sweep(client, self.check)
+        what = "Rehearsing a sweep" if self.rehearses else "Running the first sweep"
+        with stage(f"{what} on a worker"):
+            return sweeps.run_sweep(client, self.check, dry_run=self.rehearses)
 
     def _start(self, name: str, *prefect: str, environment: Mapping[str, str]) -> None:
         started = service(
@@ -203,7 +220,30 @@ def _tell_first(client: SyncPrefectClient, sweep: FlowRun, data: Path) -> None:
     say(f"\nThe Prefect UI:  {ui}")
     say(f"This sweep:      {ui}{run_page(sweep.id)}")
     say(f"Data and logs:   {data}")
-    say("\nSweeping every five minutes. Ctrl-C stops everything that was started here.\n")
+
+
+def _reaps_after_a_yes(client: SyncPrefectClient) -> bool:
+    """Wakes the schedule after a yes; without a terminal, or after a no, it stays paused."""
+    say("\nNothing was changed. A sweep would do what the report above says, every five minutes.")
+    if sys.stdin.isatty() and input("Reap now, and go on? [y/N] ").strip().lower() in ("y", "yes"):
+        sweeps.set_schedule(client, active=True)
+        return True
+    say(
+        "The schedule is paused, so nothing is reaped. To sweep: "
+        'make run OPTIONS="--reap", or wake the schedule in the UI.'
+    )
+    return False
+
+
+def _tell_end(options: Options, *, sweeping: bool) -> None:
+    if options.api_url:
+        say(
+            "On your Prefect server stay, when this ends: the work pool "
+            f"{sweeps.WORK_POOL!r}, the deployments of prefect.yaml with their schedules, and the "
+            "automations."
+        )
+    sweeps_now = "Sweeping every five minutes. " if sweeping else ""
+    say(f"\n{sweeps_now}Ctrl-C stops everything that was started here.\n")
 
 
 def _tell_later(client: SyncPrefectClient, first: FlowRun, check: sweeps.Check) -> None:

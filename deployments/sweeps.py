@@ -91,9 +91,18 @@ def settle_past_sweeps(client: SyncPrefectClient) -> None:
         client.set_flow_run_state(run.id, stopped, force=True)
 
 
-def run_sweep(client: SyncPrefectClient, check: Check) -> FlowRun:
+def set_schedule(client: SyncPrefectClient, *, active: bool) -> None:
+    """Pauses or wakes the sweep's schedule on this server."""
+    deployment = client.read_deployment_by_name(DEPLOYMENT)
+    for schedule in deployment.schedules:
+        client.update_deployment_schedule(deployment.id, schedule.id, active=active)
+
+
+def run_sweep(client: SyncPrefectClient, check: Check, *, dry_run: bool = False) -> FlowRun:
     """Starts a sweep on the worker, and waits for its end."""
-    run = client.create_flow_run_from_deployment(_deployment_id(client))
+    run = client.create_flow_run_from_deployment(
+        _deployment_id(client), parameters={"dry_run": True} if dry_run else {}
+    )
     deadline = time.monotonic() + SWEEP_SECONDS
     while run.state is None or not run.state.is_final():
         check()

@@ -25,7 +25,7 @@ from provisioning.database import autocommit, is_locked
 from provisioning.outbox.notices import owed_for
 from provisioning.schema import SiteId, row_of, sites, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
-from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, WEBHOOK, iso
+from provisioning.stamps import IN_FLIGHT, STARTED, WEBHOOK, iso, stuck_before
 from provisioning.text import storable
 
 
@@ -120,7 +120,7 @@ _MARK = (
         row_of(bindparam("site", type_=NullType())),
         STARTED == _ATTEMPT,
         IN_FLIGHT,
-        or_(_STARTED_BEFORE.is_(None), STARTED_INSTANT < _STARTED_BEFORE),
+        or_(_STARTED_BEFORE.is_(None), stuck_before(_STARTED_BEFORE)),
     )
     .values(
         metadata=sites.c.metadata.concat(

@@ -81,6 +81,10 @@ class Settings(Mapping):
     webhook_allow_private_networks: Annotated[
         bool, Field(description="For trials: merchants' URLs may lead to private addresses")
     ] = False
+    egress_proxy: Annotated[
+        Annotated[SecretStr, AfterValidator(_http_url)] | None,
+        Field(description="The HTTP proxy through which this network gets out, if by no other way"),
+    ] = None
     upstream_url: Annotated[
         Annotated[SecretStr, AfterValidator(_url_without_user)] | None,
         Field(description="The API that makes sites for the chain; the sweep does not need it"),

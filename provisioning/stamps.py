@@ -8,7 +8,7 @@ generic plan, silently, from the sixth execution of a prepared statement on.
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, and_, func, literal_column, or_
+from sqlalchemy import ColumnElement, Text, and_, case, func, literal_column, or_
 from sqlalchemy.dialects.postgresql import JSONB
 
 from provisioning.schema import PRESENT, iso_instant, sites
@@ -93,6 +93,14 @@ UNREADABLE = or_(
     ENCODED_TWICE,
 )
 """Something is in flight of which nobody can say since when, or until when."""
+
+UNREADABLE_STAMP = case(
+    (STARTED.is_(None), literal_column("'(the whole document is encoded twice)'")),
+    (STARTED_INSTANT.is_(None), STARTED),
+    (DEADLINE_INSTANT.is_(None) & DEADLINE.is_not(None), literal_column("'deadline '") + DEADLINE),
+    else_=STARTED,
+)
+"""What of an unreadable site can't be read. A document that is no object is not shown: secrets."""
 
 
 def stuck_before(cutoff: ColumnElement[datetime]) -> ColumnElement[bool]:

@@ -10,10 +10,11 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from provisioning.http.client import NoAnswer
 from provisioning.http.urls import shown
 from provisioning.outbox.notices import Kind
 from provisioning.outbox.retry_policy import Fate, Verdict, judge
-from provisioning.outbox.sender import NoAnswer, post, signed
+from provisioning.outbox.sender import post, signed
 from provisioning.outbox.store import Backlog, Claim, Notice, claim, record
 from provisioning.settings import Settings
 from provisioning.text import count
@@ -21,7 +22,7 @@ from provisioning.text import count
 AT_ONCE = 20
 """Notices that are being sent at one moment."""
 
-BEGIN_WITHIN = 48.0
+BEGIN_WITHIN = 36.0
 """Seconds in which a round begins deliveries. With the deadline of the last of them, receivers hold
 up a sweep for less than a minute; what it did not get to stays owed."""
 
@@ -118,6 +119,7 @@ async def deliver(engine: AsyncEngine, notice: Notice, config: Settings) -> Deli
             signed(notice.id, claimed.claimed_at, claimed.body, config.webhook_secret),
             claimed.body,
             trusted=claimed.kind is Kind.TEARDOWN or config.webhook_allow_private_networks,
+            proxy=config.egress_proxy.get_secret_value() if config.egress_proxy else None,
         )
         if url is not None
         else NoAnswer(UNSET)

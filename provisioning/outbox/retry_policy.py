@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from provisioning.http.client import Answer, Reply, Unsendable
 from provisioning.http.retry_after import retry_after
 from provisioning.outbox.notices import Kind
-from provisioning.outbox.sender import Answer, Reply, Unsendable
 
 BACKOFF = [
     timedelta(minutes=4),  # just below the sweep's interval, so that the very next one tries again
@@ -70,7 +70,7 @@ def judge(
         if status in _ASKS_FOR_TIME:
             wait = max(wait, retry_after(reply.retry_after, now))
     else:
-        reason = reply.reason
+        reason = str(reply)
     if attempts >= FEWEST_ATTEMPTS and now + wait > failed_at + GIVE_UP_AFTER:
         return Verdict(Fate.GIVEN_UP, f"{reason}, after {attempts} attempts")
     return Verdict(Fate.OWED, reason, wait)

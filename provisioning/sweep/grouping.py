@@ -68,11 +68,11 @@ def largest_group(candidates: Sequence[Candidate]) -> str:
     where = "have no step stamped" if group.label == NO_STEP else f"stopped at step {group.label}"
     return (
         f"{group.size:,} of {len(candidates):,} {where}, "
-        f"started {_span(group.first, group.last)} UTC"
+        f"started {span(group.first, group.last)} UTC"
     )
 
 
-def _span(first: datetime, last: datetime) -> str:
+def span(first: datetime, last: datetime) -> str:
     """A span of time to the minute: "at 2025-01-15 14:00", "2025-01-15 14:00 to 14:28"."""
     begins = f"{first:%Y-%m-%d %H:%M}"
     ends = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"

@@ -25,7 +25,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from provisioning.database import autocommit
 from provisioning.schema import SiteId, sites, sweep_refusals, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps
-from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, STEP, UNREADABLE, stuck_before
+from provisioning.stamps import (
+    INDEXED,
+    STARTED,
+    STARTED_INSTANT,
+    STEP,
+    UNREADABLE,
+    UNREADABLE_STAMP,
+    stuck_before,
+)
 from provisioning.sweep.preflight import require_ready
 from provisioning.text import one_line, site_name
 
@@ -104,7 +112,7 @@ def _unreadable_query() -> Select[Any]:
         select(
             sites.c.id,
             func.left(cast(sites.c.domain, Text), 253).label("domain"),
-            func.left(STARTED, 200).label("stamp"),
+            func.left(UNREADABLE_STAMP, 200).label("stamp"),
         )
         .where(UNREADABLE)
         .order_by(sites.c.id)
@@ -120,7 +128,7 @@ _WATCHDOGS_LAST_HOUR = (
 _NUMBERS = select(
     func.now().label("now"),
     _CUTOFF.label("cutoff"),
-    select(func.count()).select_from(sites).where(IN_FLIGHT).scalar_subquery().label("in_flight"),
+    select(func.count()).select_from(sites).where(INDEXED).scalar_subquery().label("in_flight"),
     select(func.count()).where(*_WATCHDOGS_LAST_HOUR).scalar_subquery().label("reaped_last_hour"),
 )
 

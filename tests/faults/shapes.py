@@ -56,7 +56,6 @@ UNREADABLE_TEXTS = {
     "epoch": "epoch",
     "a date": "2025-01-15",
     "an hour": "2025-01-15T14",
-    "a minute": "2025-01-15T14:00Z",
     "a week date": "2025-W03-3T14:00:00Z",
     "an ordinal date": "2025-015T14:00:00Z",
     "the basic format": "20250115T140000Z",
@@ -67,11 +66,10 @@ UNREADABLE_TEXTS = {
     "ten digits of a fraction": "2025-01-15T14:00:00.1234567890Z",
     "a fraction of nothing": "2025-01-15T14:00:00.Z",
     "an offset out of range": "2025-01-15T14:00:00+15:00",
-    "an offset with seconds": "2025-01-15T14:00:00+01:00:00",
+    "an offset with odd seconds": "2025-01-15T14:00:00+01:00:30",
+    "a suffix that must not be ignored": "2025-01-15T14:00:00Z[!u-ca=hebrew]",
+    "a zone in brackets without an offset": "2025-01-15T14:00:00[Europe/Berlin]",
     "a zone by name": "2025-01-15T14:00:00 Europe/Berlin",
-    "a zone in brackets, as Java prints it": "2025-01-15T14:00:00+01:00[Europe/Berlin]",
-    "an abbreviated zone, as Ruby prints it": "2025-01-15 14:00:00 UTC",
-    "Go's String, with its monotonic clock": "2025-01-15 14:00:00.1 +0000 UTC m=+0.000012345",
     "RFC 1123": "Wed, 15 Jan 2025 14:00:00 GMT",
     "asctime": "Wed Jan 15 14:00:00 2025",
     "JavaScript's toString": "Wed Jan 15 2025 14:00:00 GMT+0000 (Coordinated Universal Time)",
@@ -112,6 +110,11 @@ UNREADABLE_VALUES = {
 }
 
 READABLE_TEXTS = {
+    "a minute": "2025-01-15T14:00Z",
+    "an offset with seconds, as Rust's crate time prints it": "2025-01-15 15:00:00.0 +01:00:00",
+    "a zone in brackets, as Java prints it": "2025-01-15T14:00:00+01:00[Europe/Berlin]",
+    "UTC by name, as Ruby and Rust print it": "2025-01-15 14:00:00 UTC",
+    "Go's String, with its monotonic clock": "2025-01-15 14:00:00.1 +0000 UTC m=+0.000012345",
     "an offset in hours": "2025-01-15T16:00:00+02",
     "an offset without a colon": "2025-01-15T16:00:00+0200",
     "an offset of three quarters": "2025-01-15T19:45:00+05:45",
@@ -148,13 +151,21 @@ REAPED = {
     "an emoji beside it": OLD % ("", ', "mood": "\\ud83d\\ude80"'),
 }
 
+ENCODED_TWICE = {
+    "a document encoded twice": (
+        '"{\\"provision\\": {\\"started_at\\": \\"2025-01-15T14:00:00Z\\"}}"'
+    ),
+    "one that PHP encoded twice": (
+        '"{\\"provision\\":{\\"started_at\\":\\"2025-01-15T14:00:00Z\\"}}"'
+    ),
+}
+
 INVISIBLE = {
     "JSON null": "null",
     "a number": "42",
     "a text": '"ok"',
     "an empty list": "[]",
     "an empty object": "{}",
-    "double encoding": '"{\\"provision\\": {\\"started_at\\": \\"2025-01-15T14:00:00Z\\"}}"',
     "a list around it": '[{"provision": {"started_at": "2025-01-15T14:00:00Z"}}]',
     "null where the provision belongs": '{"provision": null}',
     "a list where the provision belongs": '{"provision": []}',
@@ -189,6 +200,7 @@ SHAPES = [
     *(Shape(f"start: {n}", started(v), Fate.LISTED) for n, v in UNREADABLE_VALUES.items()),
     *(Shape(f"start: {n}", quoted(t), Fate.REAPED) for n, t in READABLE_TEXTS.items()),
     *(Shape(f"document: {n}", text, Fate.REAPED) for n, text in REAPED.items()),
+    *(Shape(f"document: {n}", text, Fate.LISTED) for n, text in ENCODED_TWICE.items()),
     *(Shape(f"document: {n}", text, Fate.INVISIBLE) for n, text in INVISIBLE.items()),
     *(Shape(f"domain: {n}", OLD % ("", ""), Fate.REAPED, text) for n, text in DOMAINS.items()),
 ]

@@ -73,7 +73,7 @@ async def test_five_thousand_are_refused_with_nothing_written(
     assert await nothing_written(sites)
     report = await report_of(state, prefect_api)
     assert len(report.encode()) < 200_000
-    assert "4,960 of 5,000 stopped at step dns" in report.splitlines()[0]
+    assert report.count("4,960 of 5,000 stopped at step dns") == 1
 
 
 @pytest.mark.guarantee(

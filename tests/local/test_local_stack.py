@@ -19,6 +19,7 @@ from psycopg.rows import TupleRow
 
 from deployments.processes import MARK
 from deployments.sweeps import DEPLOYMENT
+from tests.sites import Sites
 
 ROOT = Path(__file__).parents[2]
 READY = "Ctrl-C stops everything"
@@ -27,7 +28,7 @@ READY = "Ctrl-C stops everything"
 class Stack:
     """One `python -m deployments.local`, and what it prints."""
 
-    def __init__(self, data: Path, port: int, **environment: str) -> None:
+    def __init__(self, data: Path, port: int, *options: str, **environment: str) -> None:
         self.output = data.with_name(f"output-{time.monotonic_ns()}")
         self.environment = os.environ | {
             "PROVISION_DATA_DIR": str(data),
@@ -36,9 +37,10 @@ class Stack:
         }
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "deployments.local"],
+                [sys.executable, "-m", "deployments.local", *options],
                 cwd=ROOT,
                 env=self.environment,
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
@@ -105,6 +107,11 @@ def deploy_again(stack: Stack, api: str) -> dict[str, Any]:
     )
     found: dict[str, Any] = httpx.get(f"{api}/deployments/name/{DEPLOYMENT}").json()
     return found
+
+
+def schedules_active(api: str) -> list[bool]:
+    deployment = httpx.get(f"{api}/deployments/name/{DEPLOYMENT}").json()
+    return [schedule["active"] for schedule in deployment["schedules"]]
 
 
 def outage(stack: Stack) -> str:
@@ -196,8 +203,34 @@ def test_says_what_is_wrong_before_it_starts_anything(
     assert not alive_on(data)
 
 
-def test_a_server_that_does_not_answer_is_named(data: Path, port: int) -> None:
-    stack = Stack(data, port, PREFECT_API_URL=f"http://127.0.0.1:{port}/api")
+@pytest.mark.e2e
+@pytest.mark.timeout(240)
+async def test_a_database_of_ones_own_is_rehearsed_first(
+    data: Path, port: int, database_url: str, sites: Sites
+) -> None:
+    await sites.add_many(3)
+    elsewhere = {"PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    stack = Stack(data, port, PROVISION_DATABASE_URL=database_url, **elsewhere)
+    told = stack.wait_for(READY, 120)
+    assert "PREFECT_API_URL is set and not used" in told
+    assert "The first sweep ended Rehearsed" in told
+    assert "Nothing was changed" in told
+    api = f"http://127.0.0.1:{port}/api"
+    assert schedules_active(api) == [False]
+    assert await sites.failed() == []
+    assert len(await sites.rows("SELECT 1 FROM sites")) == 3, "no sample joins them"
+    stack.process.send_signal(signal.SIGINT)
+    assert stack.wait_for_end()[0] == 0
+
+    told = Stack(data, port, "--reap", PROVISION_DATABASE_URL=database_url).wait_for(READY, 120)
+    assert schedules_active(api) == [True]
+    assert "The first sweep ended Reaped" in told
+    assert len(await sites.failed()) == 3
+
+
+def test_a_server_that_does_not_answer_is_named(data: Path, port: int, database_url: str) -> None:
+    server = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api"}
+    stack = Stack(data, port, "--use-prefect-server", PROVISION_DATABASE_URL=database_url, **server)
     status, told = stack.wait_for_end()
     assert status == 1
     assert f"The Prefect server http://127.0.0.1:{port}/api/ did not answer" in told

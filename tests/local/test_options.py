@@ -40,9 +40,34 @@ def test_a_server_of_its_own_hears_nothing_of_the_callers() -> None:
     assert environment["PATH"] == "/bin"
 
 
+SERVER = CALLER | {"PREFECT_API_URL": "https://prefect.example/api"}
+DATABASE = {"PROVISION_DATABASE_URL": "postgresql://reaper@db.example/platform"}
+
+
+def test_a_server_that_the_environment_happens_to_name_is_not_joined() -> None:
+    options = read_options(SERVER)
+    assert options.api_url is None
+    assert options.ignored_api_url
+    assert stack_environment(options, SERVER)["PREFECT_API_URL"] == "http://127.0.0.1:4200/api"
+
+
+def test_samples_never_join_a_server_that_others_use() -> None:
+    with pytest.raises(StackError, match="needs PROVISION_DATABASE_URL"):
+        read_options(SERVER, ["--use-prefect-server"])
+    with pytest.raises(StackError, match="needs PREFECT_API_URL"):
+        read_options(DATABASE, ["--use-prefect-server"])
+
+
+def test_a_database_of_ones_own_is_reaped_only_when_told_to() -> None:
+    assert not read_options(DATABASE).reap
+    assert read_options(DATABASE, ["--reap"]).reap
+    with pytest.raises(StackError, match="PROVISION_DATABASE_URL"):
+        read_options({}, ["--reap"])
+
+
 def test_the_callers_server_is_used_with_the_callers_key_and_without_the_profile() -> None:
-    caller = CALLER | {"PREFECT_API_URL": "https://prefect.example/api"}
-    environment = stack_environment(read_options(caller), caller)
+    caller = SERVER | DATABASE
+    environment = stack_environment(read_options(caller, ["--use-prefect-server"]), caller)
     assert environment["PREFECT_API_URL"] == "https://prefect.example/api"
     assert environment["PREFECT_API_KEY"] == CALLER["PREFECT_API_KEY"]
     assert environment["PREFECT_HOME"] == str(Path("/tmp/stack").resolve() / "prefect")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from provisioning.http.client import Answer, NoAnswer, Reply, Unsendable
 from provisioning.http.retry_after import retry_after
 from provisioning.outbox.notices import Kind
 from provisioning.outbox.retry_policy import Fate, Verdict, judge
-from provisioning.outbox.sender import Answer, NoAnswer, Reply, Unsendable
 
 FAILED_AT = datetime(2025, 1, 15, 15, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)

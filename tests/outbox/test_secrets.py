@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from provisioning.errors import SettingsInvalid
+from provisioning.http import client
 from provisioning.http.urls import shown
 from provisioning.outbox import sender
 from provisioning.outbox.store import claim
@@ -90,11 +91,11 @@ async def test_no_secret_in_what_the_client_raises(
     async def raising(*_: object) -> list[object]:
         raise RuntimeError(f"broke on {secret_url('merchant.example')}") from OSError("t0ken-path")
 
-    monkeypatch.setattr(sender, "resolve", raising)
+    monkeypatch.setattr(client, "resolve", raising)
     await owing.fail(1, secret_url("merchant.example"))
     assert_no_secret(repr(await owing.sweep()))
     error = (await owing.notice(1)).last_error
-    assert error == "could not be sent (RuntimeError, OSError)"
+    assert error == "no answer (RuntimeError, OSError)"
 
 
 async def test_what_holds_a_secret_does_not_show_it(owing: Owing) -> None:

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from provisioning.outbox.sender import Answer, NoAnswer, Reply, _tls, post
+from provisioning.http.client import Answer, NoAnswer, Reply, _tls
+from provisioning.outbox.sender import post
 from tests.outbox.owing import Network
 from tests.outbox.receivers import Receiver, receiving
 
@@ -79,15 +80,23 @@ async def test_a_receiver_is_known_by_the_name_in_the_url(tls_receiver: Receiver
 
 
 @pytest.mark.usefixtures("trusting")
+async def test_a_name_with_a_dot_at_its_end_is_known_by_the_one_without(
+    tls_receiver: Receiver, network: Network
+) -> None:
+    network.names["merchant.example."] = [PUBLIC]
+    assert await send("https://merchant.example./hook") == Answer(204, None)
+
+
+@pytest.mark.usefixtures("trusting")
 async def test_a_certificate_for_another_name_is_refused(tls_receiver: Receiver) -> None:
     assert await send("https://other.example/hook") == NoAnswer(
-        "could not be sent (ConnectError, SSLCertVerificationError)"
+        "no answer", "ConnectError, SSLCertVerificationError"
     )
     assert tls_receiver.requests == []
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(tls_receiver: Receiver) -> None:
     assert await send("https://merchant.example/hook") == NoAnswer(
-        "could not be sent (ConnectError, SSLCertVerificationError)"
+        "no answer", "ConnectError, SSLCertVerificationError"
     )
     assert tls_receiver.requests == []

@@ -142,7 +142,7 @@ def test_the_report_of_a_huge_refusal_is_bounded_and_names_the_step_first() -> N
         notices=None,
     )
     assert len(shown.encode()) < 200_000
-    assert "4,960 of 5,000 stopped at step dns" in shown.splitlines()[0]
+    assert shown.count("| dns | 4,960 |") == 1
     assert f"… and {5_000 - ROWS:,} more." in shown
 
 
