@@ -1,12 +1,12 @@
-"""Errors that explain themselves, and database errors in an operator's words."""
+"""Errors that explain themselves."""
 
 from datetime import timedelta
 
-from sqlalchemy.exc import DBAPIError
-
-from provisioning.database import CONNECT_TIMEOUT, STATEMENT_TIMEOUT, sqlstate
 from provisioning.site_state import Outcome
-from provisioning.text import count, one_line
+from provisioning.text import count
+
+LOCKED = "55P03"
+"""SQLSTATE of a lock that did not come within `lock_timeout`."""
 
 
 class Explained(Exception):
@@ -18,6 +18,29 @@ class Explained(Exception):
 
 class SettingsInvalid(Explained):
     """A setting is missing or unusable. The message names it and never shows its value."""
+
+
+class DatabaseError(Explained):
+    """The database did not do it. The message says what happened and what to do.
+
+    It stands in for the driver's exception, which prints rows, parameters and URLs, and holds
+    nothing of it.
+
+    Attributes:
+        sqlstate: the server's code for it; None where no server answered.
+        transient: whether the same call can succeed a moment later without anybody's help.
+    """
+
+    def __init__(
+        self, message: str, sqlstate: str | None = None, *, transient: bool = False
+    ) -> None:
+        self.sqlstate, self.transient = sqlstate, transient
+        super().__init__(message)
+
+    @property
+    def locked(self) -> bool:
+        """Whether somebody held a lock for longer than a statement waits for one."""
+        return self.sqlstate == LOCKED
 
 
 class DatabaseUnready(Explained):
@@ -104,29 +127,3 @@ class NotYet(Exception):
 
 class Unresolved(Exception):
     """The name has no address now. It may have one later."""
-
-
-def explain(error: DBAPIError) -> str:
-    """A database error as an operator reads it: what happened and what to do, no SQL, no secret."""
-    cause = one_line(str(error.orig), 300)
-    match sqlstate(error):
-        case None:
-            return (
-                f"the database did not answer within {CONNECT_TIMEOUT} seconds or closed the "
-                f"connection ({cause}). Check that it runs, and that the worker's "
-                "PROVISION_DATABASE_URL is right."
-            )
-        case "57014":
-            return (
-                f"a statement was cancelled, most likely by the {STATEMENT_TIMEOUT}-second limit "
-                f"({cause}). Look for locks on `sites` and for load on the server."
-            )
-        case "55P03":
-            return (
-                f"somebody holds a lock ({cause}), such as an ALTER TABLE or a long transaction. "
-                "Look at pg_locks; the next sweep tries again."
-            )
-        case "42501":
-            return f"the database refused it ({cause}). Grant the rights that the README lists."
-        case code:
-            return f"the database answered with error {code} ({cause})."

@@ -1,13 +1,18 @@
 """How a site stands: its stamps as they are now, and what became of an attempt."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from provisioning.schema import sites
 from provisioning.stamps import COMPLETED, FAILED, STARTED
+
+if TYPE_CHECKING:  # the errors of a connection speak of outcomes
+    from provisioning.database import Connection
 
 
 class Outcome(StrEnum):
@@ -53,7 +58,7 @@ def moved_on(now: Stamps | None, attempt: str) -> Outcome | None:
     return None
 
 
-async def read_stamps(connection: AsyncConnection, site_id: int) -> Stamps | None:
+async def read_stamps(connection: Connection, site_id: int) -> Stamps | None:
     """The stamps of one site as they are committed now; None if there is no such row."""
     row = (
         await connection.execute(
