@@ -14,7 +14,6 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Completed, Failed
 from pydantic import Field, StrictInt, StrictStr, WithJsonSchema
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning import chain
@@ -23,13 +22,13 @@ from provisioning.chain.upstream import Upstream
 from provisioning.database import database
 from provisioning.errors import (
     AlreadyInFlight,
+    DatabaseError,
     GaveUp,
     NotInFlight,
     SettingsInvalid,
     UnknownSite,
     Unstampable,
     UpstreamRefused,
-    explain,
 )
 from provisioning.outbox.dispatcher import sendable
 from provisioning.schema import SiteId
@@ -108,8 +107,8 @@ async def provision(
         return Cancelled(name=DECLINED, message=f"Nothing was started: {error}.")
     except (UnknownSite, Unstampable) as error:
         return Failed(message=f"Nothing was started: {error}.")
-    except DBAPIError as error:
-        return Failed(message=f"Could not start: {explain(error)}")
+    except DatabaseError as error:
+        return Failed(message=f"Could not start: {error}")
     get_run_logger().info("The attempt is %s", attempt)
 
     try:
@@ -128,10 +127,8 @@ async def provision(
 
 def reason(error: Exception) -> str:
     """Why the attempt failed, as the merchant's notice and the operator read it."""
-    if isinstance(error, (GaveUp, UpstreamRefused)):
+    if isinstance(error, (GaveUp, UpstreamRefused, DatabaseError)):
         return f"chain: {error}"
-    if isinstance(error, DBAPIError):
-        return f"chain: {explain(error)}"
     return f"chain: {type(error).__name__}: {one_line(str(error), 300)}"
 
 
@@ -143,8 +140,8 @@ async def _fail(
         outcome = await chain.fail(
             engine, site_id, attempt, why, teardown=teardown, flow_run_id=UUID(flow_run.id)
         )
-    except DBAPIError as error:
-        return Failed(message=f"{why}. Not recorded, left to the sweep: {explain(error)}")
+    except DatabaseError as error:
+        return Failed(message=f"{why}. Not recorded, left to the sweep: {error}")
     match outcome:
         case Outcome.REAPED:
             await _tell(engine, site_id)

@@ -14,7 +14,6 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed
 from pydantic import Field
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from flows.ui.deliveries import deliver_owed
@@ -25,10 +24,10 @@ from flows.ui.publish import announce_reaped, announce_refused, name_run, publis
 from provisioning.database import database
 from provisioning.errors import (
     CapExceeded,
+    DatabaseError,
     DatabaseUnready,
     NotApprovable,
     SettingsInvalid,
-    explain,
 )
 from provisioning.failures import Source
 from provisioning.outbox.dispatcher import Deliveries
@@ -118,10 +117,8 @@ async def sweep(
         )
     except NotApprovable as error:
         return Failed(message=f"Nothing was changed: {error}")
-    except DatabaseUnready as error:
+    except (DatabaseUnready, DatabaseError) as error:
         return Failed(message=f"Could not look: {error}")
-    except DBAPIError as error:
-        return Failed(message=f"Could not look: {explain(error)}")
     log_snapshot(snapshot)
 
     try:
@@ -178,7 +175,7 @@ async def settle(
                 cutoff=snapshot.cutoff,
             )
     except Exception as error:  # noqa: BLE001  (whatever happens to one site, the others go on)
-        why = explain(error) if isinstance(error, DBAPIError) else one_line(repr(error), 300)
+        why = str(error) if isinstance(error, DatabaseError) else one_line(repr(error), 300)
         log.error("%s: errored: %s", site, why)
         return Result(site, Outcome.ERRORED, why)
     log.info(
@@ -209,8 +206,8 @@ async def _refused(
             approvable = True
         if exceeded.per_hour:
             hour = await last_hour(engine)
-    except DBAPIError as error:
-        log.error("The evidence of this refusal is not complete: %s", explain(error))
+    except DatabaseError as error:
+        log.error("The evidence of this refusal is not complete: %s", str(error))
     notices = None if dry_run else await _deliver(engine)
     message = refuse(snapshot, exceeded, streak, dry_run=dry_run, notices=notices)
     await publish_report(
@@ -234,8 +231,8 @@ async def _deliver(engine: AsyncEngine) -> Deliveries | NotLookedUp:
     """Send what this run, earlier ones and the chain left owed."""
     try:
         return await deliver_owed(engine)
-    except DBAPIError as error:
-        return NotLookedUp(explain(error))
+    except DatabaseError as error:
+        return NotLookedUp(str(error))
 
 
 def _state(ending: Ending, message: str) -> State[Any]:

@@ -1,22 +1,28 @@
-"""Connections to the platform's database: every wait bounded, every session read the same way."""
+"""Connections to the platform's database: every wait bounded, every session read the same way.
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+No exception of the driver or of SQLAlchemy leaves this module.
+"""
 
-from sqlalchemy import make_url
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVarTuple, overload
+
+import anyio
+from sqlalchemy import CursorResult, Executable, make_url
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.sql.selectable import TypedReturnsRows
+
+from provisioning.driver_errors import connection_failure, statement_failure
 
 CONNECT_TIMEOUT = 10
 """Seconds for one connection attempt."""
 
+SILENCE_TIMEOUT = 40
+"""Seconds without an answer before a statement and its connection count as lost."""
+
 STATEMENT_TIMEOUT = 30
 """Seconds for one statement; longer is a query that lost its index or a server in trouble."""
-
-SILENCE_TIMEOUT = 40
-"""Seconds without an answer from the network before a connection counts as lost."""
 
 LOCK_TIMEOUT = "500ms"
 """How long a statement waits for a lock: then the site is `busy`, or the step is tried again."""
@@ -30,9 +36,6 @@ _SESSION = {
     "lock_timeout": LOCK_TIMEOUT,
     "idle_in_transaction_session_timeout": f"{STATEMENT_TIMEOUT}s",
 }
-
-_TRANSIENT_CLASSES = ("08", "40", "53", "57P")
-"""SQLSTATE: connection lost, transaction rolled back, out of resources, server going or coming."""
 
 
 def driver_url(url: str) -> URL:
@@ -57,7 +60,7 @@ def connect_args(url: URL) -> dict[str, Any]:
 
 @asynccontextmanager
 async def database(url: str) -> AsyncIterator[AsyncEngine]:
-    """An engine for the length of one run. Its errors carry no parameters and no password."""
+    """An engine for the length of one run."""
     address = driver_url(url)
     engine = create_async_engine(
         address,
@@ -73,37 +76,74 @@ async def database(url: str) -> AsyncIterator[AsyncEngine]:
         await engine.dispose()
 
 
+Columns = TypeVarTuple("Columns")
+Values = Mapping[str, Any]
+
+
+class Connection:
+    """A connection whose errors are ours."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @overload
+    async def execute(
+        self, statement: TypedReturnsRows[*Columns], parameters: Values | None = None
+    ) -> CursorResult[*Columns]: ...
+
+    @overload
+    async def execute(
+        self, statement: Executable, parameters: Values | None = None
+    ) -> CursorResult[*tuple[Any, ...]]: ...
+
+    async def execute(
+        self, statement: Executable, parameters: Values | None = None
+    ) -> CursorResult[*tuple[Any, ...]]:
+        """Run one statement; its rows have all been read when this returns.
+
+        Raises:
+            DatabaseError: the database did not do it.
+        """
+        try:
+            with anyio.fail_after(SILENCE_TIMEOUT):
+                return await self._connection.execute(statement, parameters)
+        except Exception as error:  # noqa: BLE001
+            failure = statement_failure(error)
+        # Outside of the handler, so that the driver's exception is not kept as the context of ours.
+        raise failure
+
+
 @asynccontextmanager
-async def autocommit(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+async def _connected(engine: AsyncEngine, isolation: str) -> AsyncIterator[Connection]:
+    async with AsyncExitStack() as stack:
+        failure = None
+        try:
+            connection = await stack.enter_async_context(
+                engine.execution_options(isolation_level=isolation).connect()
+            )
+        except Exception as error:  # noqa: BLE001
+            failure = connection_failure(error)
+        if failure:
+            raise failure
+        yield Connection(connection)
+
+
+def autocommit(engine: AsyncEngine) -> AbstractAsyncContextManager[Connection]:
     """A connection on which each statement is a transaction of its own.
 
     For the writes, which are one statement each: no row stays locked while a worker that was
     stopped or killed owes the COMMIT. And for reads that want what is committed now.
+
+    Raises:
+        DatabaseError: there is no connection to be had.
     """
-    async with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-        yield connection
+    return _connected(engine, "AUTOCOMMIT")
 
 
-def is_unreadable(error: DBAPIError) -> bool:
-    """Whether the server could not read a literal as the type of a column, such as an id."""
-    return sqlstate(error) in ("22P02", "22003")
+def snapshot(engine: AsyncEngine) -> AbstractAsyncContextManager[Connection]:
+    """A connection on which all statements see the same moment. For reads.
 
-
-def sqlstate(error: BaseException) -> str | None:
-    """The SQLSTATE of a database error; None for anything else, and for a failed connection."""
-    return getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
-
-
-def is_locked(error: BaseException) -> bool:
-    """Whether somebody held a lock for longer than a statement waits for one."""
-    return sqlstate(error) == "55P03"
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether the same statement can succeed a moment later without anybody's help."""
-    if not isinstance(error, DBAPIError):
-        return False
-    code = sqlstate(error)
-    if code is None:
-        return error.connection_invalidated or type(error).__name__ == "OperationalError"
-    return code.startswith(_TRANSIENT_CLASSES) or is_locked(error)
+    Raises:
+        DatabaseError: there is no connection to be had.
+    """
+    return _connected(engine, "REPEATABLE READ")

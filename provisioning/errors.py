@@ -1,13 +1,16 @@
-"""Errors that explain themselves, and database errors in an operator's words."""
+"""Errors that explain themselves."""
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from sqlalchemy.exc import DBAPIError
-
-from provisioning.database import CONNECT_TIMEOUT, STATEMENT_TIMEOUT, sqlstate
 from provisioning.schema import SiteId
-from provisioning.site_state import Outcome
-from provisioning.text import count, one_line
+from provisioning.text import count
+
+if TYPE_CHECKING:
+    from provisioning.site_state import Outcome
+
+LOCKED = "55P03"
+"""SQLSTATE of a lock that did not come within `lock_timeout`."""
 
 
 class Explained(Exception):
@@ -19,6 +22,34 @@ class Explained(Exception):
 
 class SettingsInvalid(Explained):
     """A setting is missing or unusable. The message names it and never shows its value."""
+
+
+class DatabaseError(Explained):
+    """The database did not do it. The message says what happened and what to do.
+
+    It stands in for the driver's exception, which prints rows, parameters and URLs, and holds
+    nothing of it.
+
+    Attributes:
+        sqlstate: the server's code for it; None where no server answered.
+        transient: whether the same call can succeed a moment later without anybody's help.
+    """
+
+    def __init__(
+        self, message: str, sqlstate: str | None = None, *, transient: bool = False
+    ) -> None:
+        self.sqlstate, self.transient = sqlstate, transient
+        super().__init__(message)
+
+    @property
+    def locked(self) -> bool:
+        """Whether somebody held a lock for longer than a statement waits for one."""
+        return self.sqlstate == LOCKED
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether the server could not read a value as the type of a column, such as an id."""
+        return self.sqlstate in ("22P02", "22003")
 
 
 class DatabaseUnready(Explained):
@@ -69,17 +100,17 @@ class NotInFlight(Explained):
         outcome: why it is no longer in flight: finished, already failed, restarted or vanished.
     """
 
-    def __init__(self, site_id: SiteId, attempt: str, outcome: Outcome) -> None:
+    def __init__(self, site_id: SiteId, attempt: str, outcome: "Outcome") -> None:
         self.outcome = outcome
         super().__init__(f"the attempt of {attempt} for site {site_id} {_MEANWHILE[outcome]}")
 
 
 _MEANWHILE = {
-    Outcome.FINISHED: "was completed by another worker",
-    Outcome.ALREADY_FAILED: "was failed meanwhile",
-    Outcome.RESTARTED: "was followed by a newer one",
-    Outcome.VANISHED: "lost its site, which was deleted",
-    Outcome.BUSY: "was changed at this very moment",
+    "finished": "was completed by another worker",
+    "already_failed": "was failed meanwhile",
+    "restarted": "was followed by a newer one",
+    "vanished": "lost its site, which was deleted",
+    "busy": "was changed at this very moment",
 }
 
 
@@ -105,29 +136,3 @@ class NotYet(Exception):
 
 class Unresolved(Exception):
     """The name has no address now. It may have one later."""
-
-
-def explain(error: DBAPIError) -> str:
-    """A database error as an operator reads it: what happened and what to do, no SQL, no secret."""
-    cause = one_line(str(error.orig), 300)
-    match sqlstate(error):
-        case None:
-            return (
-                f"the database did not answer within {CONNECT_TIMEOUT} seconds or closed the "
-                f"connection ({cause}). Check that it runs, and that the worker's "
-                "PROVISION_DATABASE_URL is right."
-            )
-        case "57014":
-            return (
-                f"a statement was cancelled, most likely by the {STATEMENT_TIMEOUT}-second limit "
-                f"({cause}). Look for locks on `sites` and for load on the server."
-            )
-        case "55P03":
-            return (
-                f"somebody holds a lock ({cause}), such as an ALTER TABLE or a long transaction. "
-                "Look at pg_locks; the next sweep tries again."
-            )
-        case "42501":
-            return f"the database refused it ({cause}). Grant the rights that the README lists."
-        case code:
-            return f"the database answered with error {code} ({cause})."

@@ -17,11 +17,11 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.types import NullType
 
-from provisioning.database import autocommit, is_locked
+from provisioning.database import autocommit
+from provisioning.errors import DatabaseError
 from provisioning.outbox.notices import owed_for
 from provisioning.schema import SiteId, row_of, sites, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
@@ -67,7 +67,7 @@ async def fail_terminally(
         row for longer than half a second.
 
     Raises:
-        DBAPIError: the database did not do it; nothing was changed.
+        DatabaseError: the database did not do it; nothing was changed.
     """
     try:
         async with autocommit(engine) as connection:
@@ -88,8 +88,8 @@ async def fail_terminally(
             if marked is not None:
                 return Outcome.REAPED
             return moved_on(await read_stamps(connection, site_id), attempt) or Outcome.BUSY
-    except DBAPIError as error:
-        if is_locked(error):
+    except DatabaseError as error:
+        if error.locked:
             return Outcome.BUSY
         raise
 

@@ -6,10 +6,9 @@ from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Executable, Row, select
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from provisioning.database import is_unreadable
+from provisioning.database import Connection
+from provisioning.errors import DatabaseError
 from provisioning.schema import SiteId, row_of
 from provisioning.stamps import COMPLETED, FAILED, STARTED
 
@@ -57,7 +56,7 @@ def moved_on(now: Stamps | None, attempt: str) -> Outcome | None:
     return None
 
 
-async def read_stamps(connection: AsyncConnection, site_id: SiteId) -> Stamps | None:
+async def read_stamps(connection: Connection, site_id: SiteId) -> Stamps | None:
     """The stamps of one site as they are committed now; None if there is no such row."""
     row = await row_at(
         connection,
@@ -72,7 +71,7 @@ async def read_stamps(connection: AsyncConnection, site_id: SiteId) -> Stamps | 
 
 
 async def row_at(
-    connection: AsyncConnection,
+    connection: Connection,
     site_id: SiteId,
     statement: Executable,
     values: Mapping[str, Any] | None = None,
@@ -85,22 +84,22 @@ async def row_at(
         connection: in autocommit.
 
     Raises:
-        DBAPIError: the database did not do it.
+        DatabaseError: the database did not do it.
     """
     try:
         return (await connection.execute(statement, values)).one_or_none()
-    except DBAPIError as error:
-        if is_unreadable(error) and not await _is_an_id(connection, site_id):
+    except DatabaseError as error:
+        if error.unreadable and not await _is_an_id(connection, site_id):
             return None
         raise
 
 
-async def _is_an_id(connection: AsyncConnection, site_id: SiteId) -> bool:
+async def _is_an_id(connection: Connection, site_id: SiteId) -> bool:
     """Whether the column could hold it. If so, the error was another's, such as a trigger's."""
     try:
         await connection.execute(select(1).where(row_of(site_id)))
-    except DBAPIError as error:
-        if is_unreadable(error):
+    except DatabaseError as error:
+        if error.unreadable:
             return False
         raise
     return True

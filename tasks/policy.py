@@ -12,8 +12,7 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
-from provisioning.database import is_transient
-from provisioning.errors import Explained
+from provisioning.errors import DatabaseError, Explained
 
 RETRY_DELAYS = (1.0, 2.0, 4.0, 8.0)
 """Seconds before each further try; together longer than a PostgreSQL restart takes."""
@@ -26,7 +25,7 @@ async def failed_in_passing(_task: Task[..., Any], _run: TaskRun, state: State[A
     would only say the same thing later.
     """
     error = await state.aresult(raise_on_failure=False)
-    return isinstance(error, Exception) and is_transient(error)
+    return isinstance(error, DatabaseError) and error.transient
 
 
 class WithoutItsTraceback(logging.Filter):

@@ -16,7 +16,7 @@ async def deliver_owed(engine: AsyncEngine) -> Deliveries:
     Called from a flow, whose log gets one line for all of it beside one line a notice.
 
     Raises:
-        DBAPIError: what is owed could not be looked up.
+        DatabaseError: what is owed could not be looked up.
     """
     log, config = get_run_logger(), settings()
     backlog = await list_owed(engine)

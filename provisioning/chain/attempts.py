@@ -12,8 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Text, bindparam, not_, select, update
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain.documents import (
     PROGRESS,
@@ -24,8 +23,14 @@ from provisioning.chain.documents import (
     stamped,
     still,
 )
-from provisioning.database import autocommit, is_transient
-from provisioning.errors import AlreadyInFlight, NotInFlight, UnknownSite, Unstampable
+from provisioning.database import Connection, autocommit
+from provisioning.errors import (
+    AlreadyInFlight,
+    DatabaseError,
+    NotInFlight,
+    UnknownSite,
+    Unstampable,
+)
 from provisioning.failures import Source, fail_terminally
 from provisioning.schema import SiteId, row_of, sites
 from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
@@ -63,7 +68,7 @@ async def begin(engine: AsyncEngine, site_id: SiteId, *, run_id: str | None = No
         UnknownSite: there is no such site.
         AlreadyInFlight: an attempt of another run is under way.
         Unstampable: the metadata is in the way of the stamps.
-        DBAPIError: the database did not do it, or somebody holds the row.
+        DatabaseError: the database did not do it, or somebody holds the row.
     """
     async with autocommit(engine) as connection:
         began = await row_at(
@@ -82,7 +87,7 @@ async def step(engine: AsyncEngine, site_id: SiteId, attempt: str, name: str) ->
 
     Raises:
         NotInFlight: it is not, and the chain must stop.
-        DBAPIError: as in `begin`.
+        DatabaseError: as in `begin`.
     """
     return await _stamp(engine, site_id, attempt, {"step": storable(name, 100)})
 
@@ -93,7 +98,7 @@ async def remember_upstream(
     """Keep the upstream's id of the site, so that a run that is tried again finds it.
 
     Raises:
-        NotInFlight, DBAPIError: as in `step`.
+        NotInFlight, DatabaseError: as in `step`.
     """
     return await _stamp(engine, site_id, attempt, {"upstream_id": storable(upstream_id)})
 
@@ -102,7 +107,7 @@ async def progress(engine: AsyncEngine, site_id: SiteId, attempt: str) -> Progre
     """See how the attempt stands, and write nothing.
 
     Raises:
-        NotInFlight, DBAPIError: as in `step`.
+        NotInFlight, DatabaseError: as in `step`.
     """
     async with autocommit(engine) as connection:
         row = await row_at(connection, site_id, select(*PROGRESS).where(still(site_id, attempt)))
@@ -113,7 +118,7 @@ async def age(engine: AsyncEngine, site_id: SiteId, attempt: str) -> timedelta:
     """How long ago the attempt started, for a wait that ends with the attempt.
 
     Raises:
-        NotInFlight, DBAPIError: as in `step`.
+        NotInFlight, DatabaseError: as in `step`.
     """
     return (await progress(engine, site_id, attempt)).age
 
@@ -122,7 +127,7 @@ async def complete(engine: AsyncEngine, site_id: SiteId, attempt: str) -> None:
     """Stamp the end, if the attempt is still in flight. A second time it changes nothing.
 
     Raises:
-        NotInFlight, DBAPIError: as in `step`.
+        NotInFlight, DatabaseError: as in `step`.
     """
     async with autocommit(engine) as connection:
         done = await row_at(
@@ -154,7 +159,7 @@ async def fail(
         As `fail_terminally`. Where it stays `BUSY`, the attempt is left to the sweep.
 
     Raises:
-        DBAPIError: the database did not do it; the attempt is left to the sweep.
+        DatabaseError: the database did not do it; the attempt is left to the sweep.
     """
     for pause in (*FAIL_AGAIN_AFTER, None):
         try:
@@ -169,8 +174,8 @@ async def fail(
             )
             if outcome is not Outcome.BUSY or pause is None:
                 return outcome
-        except DBAPIError as error:
-            if pause is None or not is_transient(error):
+        except DatabaseError as error:
+            if pause is None or not error.transient:
                 raise
         await asyncio.sleep(pause)
     raise AssertionError("unreachable: the last try returns or raises")
@@ -201,12 +206,12 @@ async def _stamp(
         return _progress(row) if row else await _stop(connection, site_id, attempt)
 
 
-async def _stop(connection: AsyncConnection, site_id: SiteId, attempt: str) -> Progress:
+async def _stop(connection: Connection, site_id: SiteId, attempt: str) -> Progress:
     outcome = moved_on(await read_stamps(connection, site_id), attempt)
     raise NotInFlight(site_id, attempt, outcome or Outcome.BUSY)
 
 
-async def _resumed(connection: AsyncConnection, site_id: SiteId, run_id: str | None) -> str:
+async def _resumed(connection: Connection, site_id: SiteId, run_id: str | None) -> str:
     """The attempt that this run began before; otherwise why none can begin."""
     row = await row_at(
         connection,

@@ -107,7 +107,7 @@ async def deliver(engine: AsyncEngine, notice: Notice, config: Settings) -> Deli
     it leaves the notice owed, and what is sent then has the same id and the same bytes.
 
     Raises:
-        DBAPIError: the database did not answer; the notice stays owed.
+        DatabaseError: the database did not answer; the notice stays owed.
     """
     claimed = await claim(engine, notice.id)
     if claimed is None:

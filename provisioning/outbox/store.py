@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Row, Select, and_, func, not_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.database import autocommit
+from provisioning.database import Connection, autocommit, snapshot
 from provisioning.http.urls import shown
 from provisioning.outbox.notices import Kind
 from provisioning.outbox.retry_policy import Fate, Verdict
@@ -117,22 +117,21 @@ async def list_owed(engine: AsyncEngine, limit: int, *, teardowns: bool) -> Back
             keep nothing else from being sent.
 
     Raises:
-        DBAPIError: the database did not answer.
+        DatabaseError: the database did not answer.
     """
     last = [] if teardowns else [notices.c.kind == Kind.TEARDOWN.value]
-    async with engine.connect() as connection:
-        snapshot = await connection.execution_options(isolation_level="REPEATABLE READ")
-        owed = await snapshot.execute(
+    async with snapshot(engine) as connection:
+        owed = await connection.execute(
             _listed()
             .where(_OWED)
             .order_by(*last, notices.c.next_attempt_at, notices.c.id)
             .limit(limit)
         )
-        given_up = await snapshot.execute(
+        given_up = await connection.execute(
             _listed().where(_GIVEN_UP).order_by(notices.c.given_up_at.desc()).limit(GIVEN_UP_LISTED)
         )
         numbers = (
-            await snapshot.execute(
+            await connection.execute(
                 select(
                     func.now().label("now"),
                     func.count().filter(notices.c.kind == Kind.WEBHOOK.value).label("webhooks"),
@@ -146,7 +145,7 @@ async def list_owed(engine: AsyncEngine, limit: int, *, teardowns: bool) -> Back
             webhooks=numbers.webhooks,
             teardowns=numbers.teardowns,
             given_up=tuple(_notice(row) for row in given_up),
-            given_up_total=await _count_given_up(snapshot),
+            given_up_total=await _count_given_up(connection),
         )
 
 
@@ -157,7 +156,7 @@ async def claim(engine: AsyncEngine, notice_id: UUID) -> Claim | None:
     lock is held while the network is used. A sender that dies here leaves the notice owed.
 
     Raises:
-        DBAPIError: the database did not do it.
+        DatabaseError: the database did not do it.
     """
     async with autocommit(engine) as connection:
         row = (
@@ -194,7 +193,7 @@ async def record(engine: AsyncEngine, notice_id: UUID, attempts: int, verdict: V
     long as no later try was begun, whose result counts instead.
 
     Raises:
-        DBAPIError: the database did not do it; the notice stays owed.
+        DatabaseError: the database did not do it; the notice stays owed.
     """
     unsettled = [notices.c.id == notice_id, notices.c.delivered_at.is_(None)]
     values: dict[str, Any]
@@ -214,7 +213,7 @@ async def record(engine: AsyncEngine, notice_id: UUID, attempts: int, verdict: V
         await connection.execute(update(notices).where(*unsettled).values(**values))
 
 
-async def _count_given_up(connection: AsyncConnection) -> int:
+async def _count_given_up(connection: Connection) -> int:
     return (
         await connection.execute(select(func.count()).select_from(notices).where(_GIVEN_UP))
     ).scalar_one()

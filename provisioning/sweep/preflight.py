@@ -7,8 +7,8 @@ answer of the query would be missing, stale or slow is named before it is asked.
 from dataclasses import dataclass
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from provisioning.database import Connection
 from provisioning.errors import DatabaseUnready
 
 MIGRATE = "Run `alembic upgrade head` with PROVISION_DATABASE_URL set to this database."
@@ -95,7 +95,7 @@ def complaint(facts: Facts, *, writes: bool) -> str | None:
     return None
 
 
-async def require_ready(connection: AsyncConnection, *, writes: bool) -> None:
+async def require_ready(connection: Connection, *, writes: bool) -> None:
     """Check the catalog. One statement.
 
     Raises:

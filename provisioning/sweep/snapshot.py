@@ -20,9 +20,9 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.dialects.postgresql import INTERVAL, JSONB
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.database import autocommit
+from provisioning.database import Connection, autocommit, snapshot
 from provisioning.schema import SiteId, sites, sweep_refusals, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps
 from provisioning.stamps import (
@@ -162,19 +162,18 @@ async def look(
 
     Raises:
         DatabaseUnready: what is wrong with the database, and what to do.
-        DBAPIError: the database did not answer.
+        DatabaseError: the database did not answer.
     """
-    async with engine.connect() as connection:
-        snapshot = await connection.execution_options(isolation_level="REPEATABLE READ")
-        await require_ready(snapshot, writes=writes)
-        numbers = (await snapshot.execute(_NUMBERS, {"threshold": threshold})).one()
+    async with snapshot(engine) as connection:
+        await require_ready(connection, writes=writes)
+        numbers = (await connection.execute(_NUMBERS, {"threshold": threshold})).one()
         approval = listed_by(approved) if approved else true()
         stuck = (
-            await snapshot.execute(
+            await connection.execute(
                 stuck_query().where(approval), {"threshold": threshold, "limit": limit}
             )
         ).all()
-        unreadable = (await snapshot.execute(_unreadable_query())).all()
+        unreadable = (await connection.execute(_unreadable_query())).all()
         return Snapshot(
             looked_at=numbers.now,
             cutoff=numbers.cutoff,
@@ -183,7 +182,7 @@ async def look(
                 len(stuck)
                 if len(stuck) < limit
                 else await _count(
-                    snapshot, and_(stuck_before(_CUTOFF), approval), threshold=threshold
+                    connection, and_(stuck_before(_CUTOFF), approval), threshold=threshold
                 )
             ),
             unreadable=tuple(
@@ -192,7 +191,7 @@ async def look(
             unreadable_total=(
                 len(unreadable)
                 if len(unreadable) < UNREADABLE_LIMIT
-                else await _count(snapshot, UNREADABLE)
+                else await _count(connection, UNREADABLE)
             ),
             in_flight=numbers.in_flight,
             reaped_last_hour=numbers.reaped_last_hour,
@@ -231,7 +230,7 @@ def _candidate(row: Row[Any]) -> Candidate:
     return Candidate(row.id, one_line(row.domain), row.attempt, row.started_at, one_line(row.step))
 
 
-async def _count(connection: AsyncConnection, condition: Any, **bounds: Any) -> int:
+async def _count(connection: Connection, condition: Any, **bounds: Any) -> int:
     return (
         await connection.execute(select(func.count()).select_from(sites).where(condition), bounds)
     ).scalar_one()

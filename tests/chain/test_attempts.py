@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import attempt_of, begin, complete, fail, progress, remember_upstream, step
-from provisioning.database import is_locked
-from provisioning.errors import AlreadyInFlight, NotInFlight, UnknownSite, Unstampable
+from provisioning.errors import (
+    AlreadyInFlight,
+    DatabaseError,
+    NotInFlight,
+    UnknownSite,
+    Unstampable,
+)
 from provisioning.site_state import Outcome
 from tests.sites import Sites
 
@@ -244,9 +248,9 @@ async def test_a_row_that_somebody_holds_is_busy_within_a_second(
     async with engine.begin() as holder:
         await holder.execute(text("SELECT 1 FROM sites FOR UPDATE"))
         async with asyncio.timeout(1.5):
-            with pytest.raises(DBAPIError) as caught:
+            with pytest.raises(DatabaseError) as caught:
                 await step(engine, 1, attempt, "dns")
-    assert is_locked(caught.value)
+    assert caught.value.locked
 
 
 async def test_a_failure_waits_for_the_row_a_few_times_and_then_leaves_it_to_the_sweep(

@@ -33,7 +33,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 import provisioning.database as database_module
 from provisioning import chain
 from provisioning.database import database
-from provisioning.errors import AlreadyInFlight, NotInFlight
+from provisioning.errors import LOCKED, AlreadyInFlight, DatabaseError, NotInFlight
 from provisioning.failures import Source, fail_terminally
 from provisioning.outbox.retry_policy import Fate, Verdict
 from provisioning.outbox.store import TAKEN_UP, Claim, claim, list_owed, record
@@ -46,9 +46,10 @@ Attempt = tuple[int, str]
 T = TypeVar("T")
 
 
-def held_by_somebody(error: DBAPIError, result: T) -> T:
+def held_by_somebody(error: DBAPIError | DatabaseError, result: T) -> T:
     """The result of a step that found its row held; any other error is none of the story's."""
-    if not database_module.is_locked(error):
+    code = error.sqlstate if isinstance(error, DatabaseError) else error.orig.sqlstate  # type: ignore[union-attr]
+    if code != LOCKED:
         raise error
     return result
 
@@ -99,7 +100,7 @@ class Story(RuleBasedStateMachine):
             return site_id, self.do(chain.begin(self.engine, site_id))
         except AlreadyInFlight:
             return multiple()
-        except DBAPIError as error:
+        except DatabaseError as error:
             return held_by_somebody(error, multiple())
 
     @rule(target=runs, site_id=SITES, hours=st.integers(1, 9))
@@ -137,7 +138,7 @@ class Story(RuleBasedStateMachine):
             self.do(action())
         except NotInFlight:
             return False
-        except DBAPIError as error:
+        except DatabaseError as error:
             return held_by_somebody(error, False)
         return True
 

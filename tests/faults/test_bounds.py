@@ -292,7 +292,7 @@ def marking(url: str) -> int:
 def test_a_connection_that_is_refused(sweeping: dict[str, Sweeping]) -> None:
     ended = sweeping["refused"].end(within=STARTUP + 2 * DELAYS)
     assert ended.name == "Failed"
-    assert "Could not look: the database did not answer" in ended.message
+    assert "Could not look: nobody listens" in ended.message
     assert ended.seconds < DELAYS + STARTUP
 
 
@@ -303,7 +303,7 @@ def test_a_connection_that_is_refused(sweeping: dict[str, Sweeping]) -> None:
 def test_a_connection_that_hangs(sweeping: dict[str, Sweeping]) -> None:
     ended = sweeping["hanging"].end(within=STARTUP + 2 * DELAYS + 10)
     assert ended.name == "Failed"
-    assert "Could not look: the database did not answer" in ended.message
+    assert "Could not look: the host of PROVISION_DATABASE_URL did not answer" in ended.message
     assert ended.seconds < DELAYS + 5 * 2 + STARTUP
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from prefect.client.schemas.objects import StateType
-from sqlalchemy.exc import OperationalError
 
+from provisioning.errors import DatabaseError
 from provisioning.outbox import dispatcher
 from provisioning.outbox.store import record
 from provisioning.settings import settings
@@ -35,7 +35,7 @@ async def test_a_teardown_whose_result_got_lost_is_owed_and_the_run_says_so(
     async def lose_the_first(*arguments: Any) -> None:
         if not lost:
             lost.append(arguments)
-            raise OperationalError("UPDATE notices", None, Exception("the connection is lost"))
+            raise DatabaseError("the connection is lost", transient=True)
         await record(*arguments)
 
     worker_environment.setattr(dispatcher, "record", lose_the_first)

@@ -99,7 +99,7 @@ async def test_a_database_that_is_away_fails_the_run_after_retries_and_shows_no_
     worker_environment.setattr("flows.reap_stuck_provisions.query_stuck_sites", at_once)
     state = await sweep()
     assert (state.name, state.type) == ("Failed", StateType.FAILED)
-    assert "Could not look: the database did not answer" in message(state)
+    assert "Could not look: nobody listens" in message(state)
     (looked,) = await task_runs(state, "query_stuck_sites", 1)
     assert looked.run_count == 5
     assert "hunter2" not in message(state) + await logs_of(state, prefect_api, "Could not look")

@@ -16,10 +16,10 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from sqlalchemy.exc import OperationalError
 
 from flows.ui.deliveries import deliver_owed
 from provisioning.database import database
+from provisioning.errors import DatabaseError
 from provisioning.outbox import dispatcher
 from provisioning.outbox.dispatcher import Deliveries, deliver
 from provisioning.settings import settings
@@ -112,7 +112,7 @@ async def test_a_database_that_fails_in_passing_is_asked_again(
     async def failing_once(*arguments: Any) -> Any:
         tries.append(arguments)
         if len(tries) == 1:
-            raise OperationalError("", {}, Exception("gone"), connection_invalidated=True)
+            raise DatabaseError("gone", transient=True)
         return await deliver(*arguments)
 
     monkeypatch.setattr(deliver_notice, "deliver", failing_once)
