@@ -11,7 +11,6 @@ from sqlalchemy.pool import NullPool
 from provisioning.database import connect_args, driver_url
 from provisioning.schema import tables
 from provisioning.settings import settings
-from provisioning.stamps import IN_FLIGHT_INDEX  # noqa: F401  (joins the schema that is compared)
 
 VERSION_TABLE = "provision_reaper_version"
 MIGRATION_LOCK = 7_083_196_025

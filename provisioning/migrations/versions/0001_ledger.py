@@ -9,25 +9,11 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# The pattern proves the calendar and the offset is always explicit, so the cast can't raise and
-# IMMUTABLE is honest. Years before 2000 are the zero times of other languages.
-ISO_INSTANT = r"""
-CREATE OR REPLACE FUNCTION iso_instant(t text) RETURNS timestamptz
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 500 AS $f$
-BEGIN
-  IF t COLLATE "C" !~ '^(2[0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))|(2[0-9](0[48]|[2468][048]|[13579][26])|2[048]00)-02-29)[Tt ]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.,][0-9]{1,9})?([Zz]|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)?$' THEN
-    RETURN NULL;
-  END IF;
-  RETURN (translate(t, ',', '.') || CASE WHEN ltrim(substr(t, 20), '.,0123456789') = '' THEN 'Z' ELSE '' END)::timestamptz;
-END $f$
-"""  # noqa: E501
-
 
 def upgrade() -> None:
     connection = op.get_bind()
     connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
     adopt_or_create_sites(connection)
-    connection.exec_driver_sql(ISO_INSTANT)
     op.create_table(
         "terminal_failures",
         sa.Column("id", sa.Uuid, primary_key=True),
@@ -132,4 +118,3 @@ def downgrade() -> None:
     op.drop_table("sweep_refusals")
     op.drop_table("notices")
     op.drop_table("terminal_failures")
-    op.execute("DROP FUNCTION iso_instant(text)")
