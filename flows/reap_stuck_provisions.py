@@ -16,6 +16,7 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from flows.ui.clock import which_is_right
 from flows.ui.deliveries import deliver_owed
 from flows.ui.history import refusals_in_a_row
 from flows.ui.links import approval_form, on_the_ui, run_page
@@ -24,6 +25,7 @@ from flows.ui.publish import announce_reaped, announce_refused, name_run, publis
 from provisioning.database import database
 from provisioning.errors import (
     CapExceeded,
+    ClocksDiffer,
     DatabaseError,
     DatabaseUnready,
     NotApprovable,
@@ -117,6 +119,8 @@ async def sweep(
         )
     except NotApprovable as error:
         return Failed(message=f"Nothing was changed: {error}")
+    except ClocksDiffer as error:
+        return Failed(message=f"Could not look: {error} {await which_is_right(error.ahead)}")
     except (DatabaseUnready, DatabaseError) as error:
         return Failed(message=f"Could not look: {error}")
     log_snapshot(snapshot)

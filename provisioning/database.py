@@ -31,11 +31,19 @@ _SESSION = {
     # psycopg reads timestamptz under DateStyle ISO only, and databases and roles may differ.
     "timezone": "UTC",
     "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    # Rather an error than rows that a policy hides from the sweep.
+    "row_security": "off",
     "default_transaction_isolation": "read\\ committed",
     "statement_timeout": f"{STATEMENT_TIMEOUT}s",
     "lock_timeout": LOCK_TIMEOUT,
     "idle_in_transaction_session_timeout": f"{STATEMENT_TIMEOUT}s",
 }
+
+
+def session_settings() -> dict[str, str]:
+    """The settings that every session has, by name, with their values as PostgreSQL shows them."""
+    return {name: value.replace("\\", "") for name, value in _SESSION.items()}
 
 
 def driver_url(url: str) -> URL:
@@ -49,6 +57,7 @@ def connect_args(url: URL) -> dict[str, Any]:
     ours = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
     return {
         "options": f"{own if isinstance(own, str) else ' '.join(own)} {ours}".strip(),
+        "client_encoding": "utf8",
         "connect_timeout": CONNECT_TIMEOUT,
         "keepalives_idle": 10,
         "keepalives_interval": 5,

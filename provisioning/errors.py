@@ -56,6 +56,18 @@ class DatabaseUnready(Explained):
     """The database can't be swept as it is. The message says what is wrong and what to do."""
 
 
+class ClocksDiffer(DatabaseUnready):
+    """The database's clock and the worker's are more than a few minutes apart.
+
+    Attributes:
+        ahead: how far the database's is ahead; negative where it is behind.
+    """
+
+    def __init__(self, message: str, ahead: timedelta) -> None:
+        self.ahead = ahead
+        super().__init__(message)
+
+
 class CapExceeded(Explained):
     """A sweep found more than it may reap. Nothing was changed.
 

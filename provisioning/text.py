@@ -51,3 +51,8 @@ def duration(span: timedelta) -> str:
 def count(number: int, noun: str) -> str:
     """A number and its noun: "1 site", "1,200 sites"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def sentences(*parts: str) -> str:
+    """Parts of a message as sentences, each with one end: "Nothing was stuck. In flight: 3."."""
+    return " ".join(part if part.endswith((".", "!", "?", ";")) else f"{part}." for part in parts)

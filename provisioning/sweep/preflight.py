@@ -1,107 +1,181 @@
 """Whether the database can be swept at all, and if not, what is wrong and what to do.
 
 A sweep that could not look must never pass for one that found nothing, so each way in which the
-answer of the query would be missing, stale or slow is named before it is asked.
+answer of the query would be missing, stale, hidden or slow is named before it is asked.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from datetime import timedelta
 
-from sqlalchemy import text
+from provisioning.database import Connection, session_settings
+from provisioning.errors import ClocksDiffer, DatabaseUnready
+from provisioning.schema import sites
+from provisioning.stamps import IN_FLIGHT_INDEX
+from provisioning.sweep.catalog import TO_WRITE, Facts, read_facts
+from provisioning.text import duration, sentences
 
-from provisioning.database import Connection
-from provisioning.errors import DatabaseUnready
+MIGRATE = "Run `alembic upgrade head` with PROVISION_DATABASE_URL set to this database"
 
-MIGRATE = "Run `alembic upgrade head` with PROVISION_DATABASE_URL set to this database."
+CLOCK_TOLERANCE = timedelta(minutes=5)
+"""How far the database's clock and the worker's may differ."""
 
-
-@dataclass(frozen=True)
-class Facts:
-    """What the catalog says of the database. None: the object in question does not exist."""
-
-    database: str
-    account: str
-    standby: bool
-    metadata_type: str | None
-    function: bool
-    index_valid: bool | None
-    tables: bool
-    may_read: bool | None
-    may_write: bool | None
-
-
-_FACTS = text("""
-SELECT current_database() AS database,
-       current_user AS account,
-       pg_is_in_recovery() AS standby,
-       (SELECT format_type(atttypid, atttypmod) FROM pg_attribute
-         WHERE attrelid = to_regclass('sites') AND attname = 'metadata' AND NOT attisdropped
-       ) AS metadata_type,
-       to_regprocedure('iso_instant(text)') IS NOT NULL AS function,
-       (SELECT indisvalid FROM pg_index
-         WHERE indexrelid = to_regclass('sites_provision_in_flight')) AS index_valid,
-       num_nulls(to_regclass('terminal_failures'), to_regclass('notices'),
-                 to_regclass('sweep_refusals')) = 0 AS tables,
-       has_table_privilege(to_regclass('sites'), 'SELECT')
-         AND has_table_privilege(to_regclass('terminal_failures'), 'SELECT')
-         AND has_table_privilege(to_regclass('notices'), 'SELECT')
-         AND has_table_privilege(to_regclass('sweep_refusals'), 'SELECT') AS may_read,
-       (SELECT has_column_privilege(attrelid, attnum, 'UPDATE') FROM pg_attribute
-         WHERE attrelid = to_regclass('sites') AND attname = 'metadata')
-         AND has_table_privilege(to_regclass('terminal_failures'), 'INSERT')
-         AND has_table_privilege(to_regclass('notices'), 'INSERT')
-         AND has_table_privilege(to_regclass('notices'), 'UPDATE')
-         AND has_table_privilege(to_regclass('sweep_refusals'), 'INSERT')
-         AND has_table_privilege(to_regclass('sweep_refusals'), 'UPDATE') AS may_write
-""")
+_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "i": "an index",
+    "I": "an index",
+    "c": "a type",
+}
+_TABLE = f"`{sites.fullname}`"
+_METADATA = sites.c.metadata.name
 
 
 def complaint(facts: Facts, *, writes: bool) -> str | None:
-    """What is wrong and what to do, the first obstacle first; None where nothing is.
+    """All that is wrong, and what to do about each; None where nothing is.
 
     Args:
         writes: whether the sweep means to act; a dry run needs no right to write.
     """
-    where = f"database {facts.database}"
     if facts.standby:
-        return (
-            f"{where} is a standby: what it shows is stale and it takes no writes. Point "
-            "PROVISION_DATABASE_URL at the primary, or add ?target_session_attrs=read-write to it."
+        return sentences(
+            f"database {facts.database} is a standby: what it shows is stale and it takes no "
+            "writes. Point PROVISION_DATABASE_URL at the primary, or add "
+            "?target_session_attrs=read-write to it"
         )
-    if facts.metadata_type is None:
-        return (
-            f"{where} has no table `sites` with a column `metadata` that {facts.account} can see. "
-            f"Check that PROVISION_DATABASE_URL names the platform's database. {MIGRATE}"
+    found = [
+        *_session(facts),
+        *_clock(facts),
+        *(_objects(facts) if facts.kind in ("r", "p") else _no_table(facts)),
+        *_row_security(facts),
+        *_rights(facts, writes=writes),
+    ]
+    return sentences(*found) if found else None
+
+
+def _session(facts: Facts) -> Iterator[str]:
+    if facts.encoding == "SQL_ASCII":
+        yield (
+            f"database {facts.database} has the encoding SQL_ASCII, in which nobody knows what "
+            "a letter is. Move it to a database of encoding UTF8"
         )
-    if facts.metadata_type != "jsonb":
-        return (
-            f"`sites.metadata` is of type {facts.metadata_type}, and only jsonb can be swept: "
-            "ALTER TABLE sites ALTER COLUMN metadata TYPE jsonb USING metadata::jsonb;"
+    wrong = [
+        f"{name} is {facts.settings.get(name)} and not {wanted}"
+        for name, wanted in session_settings().items()
+        if not in_force(wanted, facts.settings.get(name))
+    ]
+    if wrong:
+        yield (
+            f"what the program sets for its sessions is not in force: {', '.join(wrong)}. Most "
+            "likely a connection pooler dropped it: set PROVISION_DATABASE_POOLED=true, or give "
+            "PROVISION_DATABASE_URL the address of the server itself"
         )
-    if not (facts.function and facts.tables):
-        return f"the migrations have not run on {where}. {MIGRATE}"
-    if facts.index_valid is None:
-        return f"the index sites_provision_in_flight is missing on {where}. {MIGRATE}"
-    if not facts.index_valid:
-        return (
-            f"the index sites_provision_in_flight on {where} is invalid: its build goes on, or was "
+
+
+def in_force(wanted: str, found: str | None) -> bool:
+    """Whether a setting has the wanted value; after a comma, DateStyle has an order of parts."""
+    return found is not None and found.split(",")[0].lower() == wanted.lower()
+
+
+def _clock(facts: Facts) -> Iterator[str]:
+    if abs(facts.ahead) > CLOCK_TOLERANCE:
+        side = "ahead of" if facts.ahead > timedelta(0) else "behind"
+        yield (
+            f"the database's clock is {duration(abs(facts.ahead))} {side} the worker's, and one of "
+            "them is wrong. Ages come from the database's clock: set the wrong one right"
+        )
+
+
+def _no_table(facts: Facts) -> Iterator[str]:
+    where = f"database {facts.database}"
+    if facts.kind is not None:
+        kind = _KINDS.get(facts.kind, f"of kind {facts.kind}")
+        yield (
+            f"{_TABLE} in {where} is {kind}, and only a table can be swept. Set "
+            "PROVISION_SITES_TABLE to the table behind it"
+        )
+        return
+    seen = (
+        f"There is {', '.join(facts.lookalikes)}: if that is it, set PROVISION_SITES_TABLE to it"
+        if facts.lookalikes
+        else "Check that PROVISION_DATABASE_URL names the platform's database"
+    )
+    yield (
+        f"{where} has no table {_TABLE} that {facts.account} can see. {seen}. "
+        "The migrations never create it"
+    )
+
+
+def _objects(facts: Facts) -> Iterator[str]:
+    """The columns, and what the migrations make."""
+    where = f"database {facts.database}"
+    absent = [column.name for column in sites.columns if column.name not in facts.columns]
+    if absent:
+        yield (
+            f"{where} has no table {_TABLE} with a column `{'` and a column `'.join(absent)}`. "
+            "Check that PROVISION_DATABASE_URL names the platform's database"
+        )
+    kind = facts.columns.get(_METADATA, "jsonb")
+    if kind != "jsonb":
+        yield (
+            f"`{sites.fullname}.{_METADATA}` is of type {kind}, and only jsonb can be swept: ALTER "
+            f"TABLE {sites.fullname} ALTER COLUMN {_METADATA} TYPE jsonb USING {_METADATA}::jsonb;"
+        )
+    if absent or kind != "jsonb":
+        return
+    if facts.missing or facts.function is None:
+        gone = [*facts.missing, *(["the function iso_instant"] if facts.function is None else [])]
+        yield (
+            f"the migrations have not run on {where}, or not all of what they made is there: "
+            f"{', '.join(gone)} missing. {MIGRATE}"
+        )
+    elif not facts.function:
+        yield f"the function iso_instant on {where} is not the one of this program. {MIGRATE}"
+    elif facts.index is None:
+        yield f"the index {IN_FLIGHT_INDEX} is missing on {where}. {MIGRATE}"
+    elif facts.index == "invalid":
+        yield (
+            f"the index {IN_FLIGHT_INDEX} on {where} is invalid: its build goes on, or was "
             f"interrupted. Wait for it to end, or build it again. {MIGRATE}"
         )
-    if not facts.may_read or (writes and not facts.may_write):
-        return (
-            f"{facts.account} lacks rights on {where}. It needs SELECT and UPDATE (metadata) on "
-            "sites, SELECT and INSERT on terminal_failures, notices and sweep_refusals, and "
-            "UPDATE on notices and sweep_refusals."
+    elif facts.index == "other":
+        yield (
+            f"the index {IN_FLIGHT_INDEX} on {where} is another one than this program's: its "
+            f"expression or its condition differs. {MIGRATE}"
         )
-    return None
+
+
+def _row_security(facts: Facts) -> Iterator[str]:
+    if facts.guarded:
+        yield (
+            f"row security applies to {facts.account} on {' and '.join(facts.guarded)}: rows may "
+            "be hidden from it, or stay as they are when it changes them, without a word. Give the "
+            f"role the right to see every row: ALTER ROLE {facts.account} BYPASSRLS; A policy FOR "
+            "ALL is not enough, since nobody could tell when it stops to cover all rows"
+        )
+
+
+def _rights(facts: Facts, *, writes: bool) -> Iterator[str]:
+    lacking = [
+        *(f"USAGE ON SCHEMA {schema}" for schema in facts.schemas),
+        *(str(right) for right in facts.lacking if writes or right not in TO_WRITE),
+        *(["EXECUTE ON FUNCTION iso_instant(text)"] if facts.execute is False else []),
+    ]
+    if lacking:
+        grants = " ".join(f"GRANT {right} TO {facts.account};" for right in lacking)
+        yield f"{facts.account} lacks rights on database {facts.database}: {grants}"
 
 
 async def require_ready(connection: Connection, *, writes: bool) -> None:
-    """Check the catalog. One statement.
+    """Check what the database says of itself. One statement.
 
     Raises:
-        DatabaseUnready: what is wrong, and what to do.
+        DatabaseUnready: what is wrong, and what to do; `ClocksDiffer` where a clock is.
     """
-    row = (await connection.execute(_FACTS)).mappings().one()
-    problem = complaint(Facts(**row), writes=writes)
+    facts = await read_facts(connection)
+    problem = complaint(facts, writes=writes)
+    if problem and abs(facts.ahead) > CLOCK_TOLERANCE:
+        raise ClocksDiffer(problem, facts.ahead)
     if problem:
         raise DatabaseUnready(problem)

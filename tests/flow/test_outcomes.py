@@ -189,13 +189,28 @@ async def test_a_dry_run_over_the_cap_is_refused_and_records_no_refusal(
 
 @pytest.mark.guarantee(
     fault="a worker whose clock is a day off (F20)",
-    holds="the database's clock decides",
+    holds="Failed, and whose clock the Prefect server's agrees with; it decides about no site",
+    guard="without `_clock`, the run ends Reaped",
 )
-async def test_the_workers_clock_counts_for_nothing(sweep: Sweep, sites: Sites) -> None:
-    await sites.add_started(1, stamp(YOUNG))
+async def test_a_worker_whose_clock_is_a_day_off_looks_at_nothing(
+    sweep: Sweep, sites: Sites
+) -> None:
+    await sites.add_started(1)
+    for wrong in (timedelta(days=1), -timedelta(days=1)):
+        with time_machine.travel(datetime.now(UTC) + wrong, tick=True):
+            state = await sweep()
+        assert (state.name, state.type) == ("Failed", StateType.FAILED)
+        assert ("behind" if wrong > timedelta(0) else "ahead of") in message(state)
+        assert "agrees with the database's, so look at the worker's" in message(state)
+    assert await nothing_written(sites)
+
+
+async def test_the_databases_clock_alone_counts(sweep: Sweep, sites: Sites) -> None:
+    """A worker that is off by less goes on, by the database's clock."""
+    await sites.add_started(1, stamp(timedelta(minutes=28)))
     await sites.add_started(2, stamp(timedelta(minutes=31)))
     await sites.add_started(3, stamp(-timedelta(days=1)))
-    for wrong in (timedelta(days=1), -timedelta(days=1)):
+    for wrong in (timedelta(minutes=4), -timedelta(minutes=4)):
         with time_machine.travel(datetime.now(UTC) + wrong, tick=True):
             state = await sweep(dry_run=True)
         assert "1 stuck site found: 1 would be reaped" in message(state)
