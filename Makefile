@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install run outage test audit bench lint format
+.PHONY: help install lock run outage test audit bench lint format
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,11 @@ install: $(VENV)/installed ## make the environment in .venv from requirements.lo
 $(VENV)/installed: requirements.lock pyproject.toml
 	@sh deployments/install.sh $(VENV)
 	@touch $@
+
+lock: $(VENV)/installed ## make the lock from pyproject.toml; ARGS=--upgrade takes newer versions
+	@UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	  --all-extras --no-strip-extras --generate-hashes --no-emit-index-url \
+	  --custom-compile-command 'make lock' --output-file requirements.lock $(ARGS) pyproject.toml
 
 run: $(VENV)/installed ## the whole program on this machine with sample sites, until Ctrl-C
 	@$(BIN)/python -m deployments.local $(OPTIONS)

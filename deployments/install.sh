@@ -1,5 +1,8 @@
 #!/bin/sh
 # Makes the virtual environment $1 from requirements.lock, or brings it up to date with it.
+#
+# uv does the work, in the version that the lock names. pip only fetches that one wheel, checked
+# against the lock's hashes, where this very uv is not on the machine yet.
 set -eu
 venv=$1
 
@@ -25,12 +28,40 @@ find_python() {
     exit 1
 }
 
-if ! is_recent "$venv/bin/python"; then
+pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input "$@"; }
+
+locked_uv() { sed -n '/^uv==/,/[^\\]$/p' requirements.lock; }
+
+find_uv() {
+    locked=$(locked_uv | sed -n 's/^uv==\([^ ;]*\).*/\1/p')
+    for uv in "$venv/bin/uv" uv; do
+        case "$("$uv" --version 2>/dev/null) " in "uv $locked "*) return ;; esac
+    done
+    uv=$venv/bin/uv
+    locked_uv >"$venv/uv.txt"
+    pip install --require-hashes --only-binary :all: -r "$venv/uv.txt"
+}
+
+# uv reads none of pip's settings: it is told of the machine's certificates and of pip's index.
+settle_uv() {
+    export UV_SYSTEM_CERTS=1
+    if [ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}" ]; then
+        index=${PIP_INDEX_URL:-$(pip config get global.index-url 2>/dev/null || true)}
+        if [ "$index" ]; then export UV_DEFAULT_INDEX="$index"; fi
+    fi
+    cache=$("$uv" cache dir)
+    if ! { mkdir -p "$cache" && [ -w "$cache" ]; } 2>/dev/null; then
+        export UV_NO_CACHE=1 # an account without a home of its own
+    fi
+}
+
+if ! { is_recent "$venv/bin/python" && pip --version >/dev/null 2>&1; }; then
     python=$(find_python)
     echo "Making $venv with $python ..."
     "$python" -m venv --clear "$venv"
 fi
 echo "Installing what requirements.lock names ..."
-pip() { "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input "$@"; }
-pip install --require-hashes -r requirements.lock
-pip install --no-deps --no-build-isolation -e .
+find_uv
+settle_uv
+"$uv" pip sync --quiet --python "$venv/bin/python" --require-hashes requirements.lock
+"$uv" pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation -e .
