@@ -22,10 +22,10 @@ from sqlalchemy.types import NullType
 
 from provisioning.database import autocommit
 from provisioning.errors import DatabaseError
-from provisioning.outbox.notices import owed_for
+from provisioning.outbox.notices import LONGEST_DOMAIN, Told, owed_for, stable_ids
 from provisioning.schema import SiteId, row_of, sites, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
-from provisioning.stamps import IN_FLIGHT, STARTED, WEBHOOK, iso, stuck_before
+from provisioning.stamps import IN_FLIGHT, STARTED, WEBHOOK, WEBHOOK_SECRET, iso, stuck_before
 from provisioning.text import storable
 
 
@@ -45,6 +45,8 @@ async def fail_terminally(
     *,
     reason: str,
     source: Source,
+    told: Told = Told.FAILED,
+    detail: str = "",
     flow_run_id: UUID | None = None,
     started_before: datetime | None = None,
     teardown: bool = False,
@@ -57,7 +59,9 @@ async def fail_terminally(
 
     Args:
         attempt: the start stamp, verbatim.
-        reason: why, for people. What can't be stored is replaced.
+        reason: why, for the mark and the ledger. What can't be stored is replaced.
+        told: why, for the merchant.
+        detail: what an operator should know beside the reason. It stays in the ledger.
         started_before: fail it only if it started before this instant; None from the chain, which
             knows that its own attempt has failed.
         teardown: whether the platform is owed a teardown of what the attempt made.
@@ -79,10 +83,13 @@ async def fail_terminally(
                     "site": str(site_id),
                     "attempt": attempt,
                     "reason": storable(reason),
+                    "detail": storable(detail) or None,
+                    "told": told.value,
                     "source": source.value,
                     "run": flow_run_id,
                     "started_before": started_before,
                     "teardown": teardown,
+                    **stable_ids(site_id, attempt),
                 },
             )
             if marked is not None:
@@ -109,6 +116,9 @@ async def is_claimed_by(
 
 _ATTEMPT = bindparam("attempt", type_=Text())
 _REASON = bindparam("reason", type_=Text())
+_DETAIL = bindparam("detail", type_=Text())
+_TOLD = bindparam("told", type_=Text())
+_FAILURE_ID = bindparam("failure_id", type_=Uuid())
 _SOURCE = bindparam("source", type_=Text())
 _RUN = bindparam("run", type_=Uuid())
 _STARTED_BEFORE = bindparam("started_before", type_=DateTime(timezone=True))
@@ -136,7 +146,12 @@ _MARK = (
             )
         )
     )
-    .returning(sites.c.id, sites.c.domain, WEBHOOK.label("webhook"))
+    .returning(
+        sites.c.id,
+        sites.c.domain,
+        WEBHOOK.label("webhook"),
+        WEBHOOK_SECRET.label("webhook_secret"),
+    )
     .cte("mark")
 )
 
@@ -145,20 +160,21 @@ _MARK = (
 _ENTRY = (
     insert(terminal_failures)
     .from_select(
-        ["id", "site_id", "attempt", "failed_at", "reason", "source", "flow_run_id"],
+        [
+            *("id", "site_id", "domain", "attempt"),
+            *("failed_at", "reason", "detail", "source", "flow_run_id"),
+        ],
         select(
-            func.gen_random_uuid(),
-            cast(_MARK.c.id, Text),
-            _ATTEMPT,
-            func.now(),
-            _REASON,
-            _SOURCE,
-            _RUN,
+            *(_FAILURE_ID, cast(_MARK.c.id, Text)),
+            *(func.left(_MARK.c.domain, LONGEST_DOMAIN), _ATTEMPT),
+            *(func.now(), _REASON, _DETAIL, _SOURCE, _RUN),
         ),
     )
-    .on_conflict_do_nothing(index_elements=["site_id", "attempt"])
+    .on_conflict_do_nothing()
     .returning(*terminal_failures.c)
     .cte("entry")
 )
 
-_FAIL = select(_MARK.c.id).add_cte(_ENTRY, owed_for(_MARK, _ENTRY, teardown=_TEARDOWN).cte("owed"))
+_OWED = owed_for(_MARK, _ENTRY, told=_TOLD, teardown=_TEARDOWN).cte("owed")
+
+_FAIL = select(_MARK.c.id).add_cte(_ENTRY, _OWED)

@@ -1,7 +1,5 @@
 """What the environment says. Secrets live here and nowhere that Prefect shows."""
 
-import base64
-import binascii
 from functools import cache
 from typing import Annotated
 
@@ -12,6 +10,7 @@ from sqlalchemy.exc import ArgumentError
 from provisioning.errors import SettingsInvalid
 from provisioning.http.urls import parsed
 from provisioning.mapping import Mapping
+from provisioning.outbox.signing import keys
 
 
 def _postgres_url(secret: SecretStr) -> SecretStr:
@@ -30,15 +29,14 @@ def _http_url(secret: SecretStr) -> SecretStr:
     return secret
 
 
-def _signing_secret(secret: SecretStr) -> SecretStr:
-    encoded = secret.get_secret_value().removeprefix("whsec_")
-    padding = "=" * (-len(encoded) % 4)
+def _signing_keys(secret: SecretStr) -> SecretStr:
     try:
-        key = base64.b64decode(encoded + padding, validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if not key:
-        raise ValueError("not a Standard Webhooks secret (whsec_ and then base64)")
+        keys(secret.get_secret_value())
+    except ValueError as error:
+        raise ValueError(
+            f"{error}. It takes whsec_ and 24 to 64 bytes in base64, or whsk_ and an ed25519 key; "
+            "several have blanks between"
+        ) from None
     return secret
 
 
@@ -75,8 +73,15 @@ class Settings(Mapping):
         Field(description="Where the platform takes teardowns; none are owed where it is not set"),
     ] = None
     webhook_secret: Annotated[
-        Annotated[SecretStr, AfterValidator(_signing_secret)] | None,
-        Field(description="Signs every notice, as whsec_ and base64; unsigned where it is not set"),
+        Annotated[SecretStr, AfterValidator(_signing_keys)] | None,
+        Field(
+            description="Signs the webhooks of sites that have no key of their own: whsec_… or "
+            "whsk_…, several with blanks between; unsigned if it is not set"
+        ),
+    ] = None
+    teardown_secret: Annotated[
+        Annotated[SecretStr, AfterValidator(_signing_keys)] | None,
+        Field(description="Signs teardowns and nothing else; unsigned if it is not set"),
     ] = None
     webhook_allow_private_networks: Annotated[
         bool, Field(description="For trials: merchants' URLs may lead to private addresses")
@@ -101,6 +106,11 @@ class Settings(Mapping):
         AfterValidator(_health_url),
         Field(description="Where the chain asks whether a site answers; {domain} is the site's"),
     ] = "https://{domain}/"
+
+
+def revealed(secret: SecretStr | None) -> str | None:
+    """The value of a secret that may not be set, for whoever is about to use it."""
+    return secret.get_secret_value() if secret else None
 
 
 @cache

@@ -42,6 +42,7 @@ COMPLETED = at("health_check,completed_at")
 FAILED = at("terminal_failure")
 STEP = at("provision,step")
 WEBHOOK = at("provision,webhook")
+WEBHOOK_SECRET = at("provision,webhook_secret")
 HOLD = at("provision,hold")
 DEADLINE = at("provision,deadline")
 

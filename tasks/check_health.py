@@ -9,7 +9,7 @@ from provisioning.chain import age, step
 from provisioning.chain.health import require_healthy
 from provisioning.chain.polling import until
 from provisioning.schema import SiteId
-from provisioning.settings import settings
+from provisioning.settings import revealed, settings
 from tasks.policy import database_task
 
 
@@ -19,8 +19,7 @@ async def check_health(
 ) -> None:
     """Ask the site until it answers. Raises `GaveUp` at the limit."""
     progress = await step(engine, site_id, attempt, "health-check")
-    way_out = settings().egress_proxy
-    proxy = way_out.get_secret_value() if way_out else None
+    proxy = revealed(settings().egress_proxy)
     await until(
         lambda: require_healthy(health_url, progress.domain, proxy=proxy),
         age=lambda: age(engine, site_id, attempt),

@@ -9,7 +9,7 @@ from prefect.runtime import task_run
 from prefect.states import Completed
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.outbox.dispatcher import Delivery, deliver
+from provisioning.outbox.delivery import Delivery, deliver
 from provisioning.outbox.retry_policy import Fate, Verdict
 from provisioning.outbox.store import Notice
 from provisioning.settings import settings

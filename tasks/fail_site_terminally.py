@@ -7,6 +7,7 @@ from prefect.runtime import task_run
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.failures import Source, fail_terminally, is_claimed_by
+from provisioning.outbox.notices import Told
 from provisioning.settings import settings
 from provisioning.site_state import Outcome
 from provisioning.sweep.snapshot import Candidate
@@ -30,6 +31,7 @@ async def fail_site_terminally(
         site.attempt,
         reason=reason,
         source=source,
+        told=Told.LATE,
         flow_run_id=flow_run_id,
         started_before=cutoff,
         teardown=settings().teardown_url is not None,

@@ -3,7 +3,11 @@
 from prefect import get_run_logger
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.outbox.dispatcher import Deliveries, Delivery, sendable, side_by_side, sum_up
+from provisioning.errors import DatabaseError
+from provisioning.outbox.claims import prune
+from provisioning.outbox.delivery import Delivery
+from provisioning.outbox.dispatcher import Deliveries, sendable, side_by_side, sum_up
+from provisioning.outbox.notices import Kind
 from provisioning.outbox.store import Notice
 from provisioning.settings import settings
 from tasks.deliver_notice import deliver_notice
@@ -21,8 +25,10 @@ async def deliver_owed(engine: AsyncEngine) -> Deliveries:
     log, config = get_run_logger(), settings()
     backlog = await list_owed(engine)
     due = sendable(backlog, config)
-    if due and config.webhook_secret is None:
+    if config.webhook_secret is None and any(n.kind is Kind.WEBHOOK and not n.signed for n in due):
         log.warning("Notices are sent unsigned: PROVISION_WEBHOOK_SECRET is not set.")
+    if config.teardown_secret is None and any(n.kind is Kind.TEARDOWN for n in due):
+        log.warning("Teardowns are sent unsigned: PROVISION_TEARDOWN_SECRET is not set.")
 
     async def deliver_one(notice: Notice) -> Delivery:
         state = await deliver_notice(engine, notice)
@@ -31,4 +37,8 @@ async def deliver_owed(engine: AsyncEngine) -> Deliveries:
     deliveries = sum_up(backlog, await side_by_side(due, deliver_one), config)
     if not deliveries.quiet:
         log.info("Notices: %s.", deliveries)
+    try:
+        await prune(engine)
+    except DatabaseError as error:
+        log.warning("Notices that were settled long ago were not deleted: %s", error)
     return deliveries

@@ -1,49 +1,29 @@
-"""A round of deliveries: many side by side, within a bound, and what came of them."""
+"""A round of deliveries: many side by side, in turn, within a bound, and what came of them."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import monotonic
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
-from provisioning.http.client import NoAnswer
-from provisioning.http.urls import shown
+from provisioning.outbox.delivery import UNSET, Delivery
 from provisioning.outbox.notices import Kind
-from provisioning.outbox.retry_policy import Fate, Verdict, judge
-from provisioning.outbox.sender import post, signed
-from provisioning.outbox.store import Backlog, Claim, Notice, claim, record
+from provisioning.outbox.retry_policy import Fate, Verdict
+from provisioning.outbox.store import Backlog, Notice
 from provisioning.settings import Settings
 from provisioning.text import count
 
-AT_ONCE = 20
+AT_ONCE = 40
 """Notices that are being sent at one moment."""
+
+AT_ONCE_EACH = 10
+"""Of them for one receiver, once it has answered. Before that it is sent one."""
 
 BEGIN_WITHIN = 36.0
 """Seconds in which a round begins deliveries. With the deadline of the last of them, receivers hold
 up a sweep for less than a minute; what it did not get to stays owed."""
-
-UNSET = "PROVISION_TEARDOWN_URL is not set"
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """What became of a notice that a round took up.
-
-    `verdict` is None where another sender has the notice or has settled it.
-    """
-
-    notice: Notice
-    receiver: str
-    verdict: Verdict | None
-
-    def __str__(self) -> str:
-        if self.verdict is None:
-            return f"{self.notice}: another sender has it"
-        return f"{self.notice} to {self.receiver}: {self.verdict.fate}: {self.verdict.reason}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +40,9 @@ class Deliveries:
         webhooks_owed: how many webhooks are still owed.
         teardowns_owed: how many teardowns are still owed, but for those that another sender is
             busy with: the platform still holds what those attempts made.
-        not_reached: how many of those taken up stay owed, untried, because the round's time was up.
+        teardowns_given_up: how many teardowns were given up, now or ever, and are not acknowledged.
+        not_reached: how many of those taken up stay owed, untried, because the round's time was up
+            or their receiver hung.
     """
 
     listed_at: datetime
@@ -71,13 +53,14 @@ class Deliveries:
     given_up_total: int
     webhooks_owed: int
     teardowns_owed: int
+    teardowns_given_up: int
     not_reached: int
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing was delivered, is owed or was given up now."""
+        """Whether there is nothing to say of notices."""
         owed = self.webhooks_owed or self.teardowns_owed
-        return not (self.delivered or owed or self.given_up_now)
+        return not (self.delivered or owed or self.given_up_now or self.teardowns_given_up)
 
     def __str__(self) -> str:
         """The numbers: "3 notices delivered, 2 notices still owed (1 teardown)"."""
@@ -87,6 +70,9 @@ class Deliveries:
             f"{count(len(self.delivered), 'notice')} delivered" if self.delivered else "",
             f"{count(owed, 'notice')} still owed{teardowns}" if owed else "",
             f"{count(self.given_up_now, 'notice')} given up" if self.given_up_now else "",
+            f"{count(self.teardowns_given_up, 'teardown')} given up and not acknowledged"
+            if self.teardowns_given_up
+            else "",
         ]
         return ", ".join(filter(None, parts)) or "no notices owed"
 
@@ -100,68 +86,51 @@ def sendable(backlog: Backlog, config: Settings) -> list[Notice]:
     ]
 
 
-async def deliver(engine: AsyncEngine, notice: Notice, config: Settings) -> Delivery:
-    """Deliver one notice: claim it, send it, record what came of it.
-
-    No transaction and no connection is held while the network is used. Killed anywhere in between,
-    it leaves the notice owed, and what is sent then has the same id and the same bytes.
-
-    Raises:
-        DatabaseError: the database did not answer; the notice stays owed.
-    """
-    claimed = await claim(engine, notice.id)
-    if claimed is None:
-        return Delivery(notice, notice.receiver, None)
-    url = _url(claimed, config)
-    result = (
-        await post(
-            url,
-            signed(notice.id, claimed.claimed_at, claimed.body, config.webhook_secret),
-            claimed.body,
-            trusted=claimed.kind is Kind.TEARDOWN or config.webhook_allow_private_networks,
-            proxy=config.egress_proxy.get_secret_value() if config.egress_proxy else None,
-        )
-        if url is not None
-        else NoAnswer(UNSET)
-    )
-    verdict = judge(
-        claimed.kind,
-        result,
-        attempts=claimed.attempts,
-        failed_at=claimed.failed_at,
-        now=claimed.claimed_at,
-    )
-    await record(engine, notice.id, claimed.attempts, verdict)
-    return Delivery(notice, shown(url or ""), verdict)
-
-
-def _url(claimed: Claim, config: Settings) -> str | None:
-    if claimed.kind is Kind.WEBHOOK:
-        return claimed.url
-    return config.teardown_url.get_secret_value() if config.teardown_url else None
-
-
 async def side_by_side(
     due: Sequence[Notice], deliver_one: Callable[[Notice], Awaitable[Delivery]]
 ) -> list[Delivery]:
-    """Deliver many, a few at once, in order, until all are done or no more may be begun.
+    """Deliver many, a few at once, until all are done or no more may be begun.
 
-    A notice whose delivery raises stays owed and says so; it stops none of the others.
+    Receivers take turns, in the order of `due`, teardowns before all others. One that hung is left
+    alone for the rest of the round, so that the others never wait for it a second time. A notice
+    whose delivery raises stays owed and says so; it stops none of the others.
     """
-    last_start = monotonic() + BEGIN_WITHIN
-    waiting, made = deque(due), list[Delivery]()
+    last_start, made = monotonic() + BEGIN_WITHIN, list[Delivery]()
+    waiting: dict[str, deque[Notice]] = {}
+    for notice in due:
+        waiting.setdefault(notice.lane, deque()).append(notice)
+    turns, turns_of = deque(waiting), Counter(waiting.keys())
+    running = set[asyncio.Task[Delivery]]()
+    try:
+        while True:
+            while turns and len(running) < AT_ONCE and monotonic() < last_start:
+                if lane := waiting[turns.popleft()]:
+                    running.add(asyncio.create_task(_delivered(lane.popleft(), deliver_one)))
+            if not running:
+                return made
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for delivery in (task.result() for task in done):
+                made.append(delivery)
+                receiver = delivery.notice.lane
+                if delivery.hung:
+                    waiting[receiver].clear()
+                more = 1 + (turns_of[receiver] < AT_ONCE_EACH)
+                turns_of[receiver] += more - 1
+                first = delivery.notice.kind is Kind.TEARDOWN
+                (turns.extendleft if first else turns.extend)([receiver] * more)
+    finally:
+        for task in running:
+            task.cancel()
 
-    async def send_in_turn() -> None:
-        while waiting and monotonic() < last_start:
-            notice = waiting.popleft()
-            try:
-                made.append(await deliver_one(notice))
-            except Exception as error:  # noqa: BLE001
-                reason = f"no result was recorded ({type(error).__name__})"
-                made.append(Delivery(notice, notice.receiver, Verdict(Fate.OWED, reason)))
 
-    await asyncio.gather(*(send_in_turn() for _ in range(AT_ONCE)))
-    return made
+async def _delivered(
+    notice: Notice, deliver_one: Callable[[Notice], Awaitable[Delivery]]
+) -> Delivery:
+    try:
+        return await deliver_one(notice)
+    except Exception as error:  # noqa: BLE001
+        reason = f"no result was recorded ({type(error).__name__})"
+        return Delivery(notice, notice.receiver, Verdict(Fate.OWED, reason))
 
 
 def sum_up(backlog: Backlog, made: Sequence[Delivery], config: Settings) -> Deliveries:
@@ -185,6 +154,8 @@ def sum_up(backlog: Backlog, made: Sequence[Delivery], config: Settings) -> Deli
         delivered=tuple(delivered),
         owed=tuple(sorted(owed, key=lambda n: (n.kind is Kind.WEBHOOK, n.failed_at))),
         given_up=(*given_up, *backlog.given_up),
+        teardowns_given_up=backlog.teardowns_given_up
+        + sum(notice.kind is Kind.TEARDOWN for notice in given_up),
         given_up_now=len(given_up),
         given_up_total=len(given_up) + backlog.given_up_total,
         webhooks_owed=left(backlog.webhooks, Kind.WEBHOOK),

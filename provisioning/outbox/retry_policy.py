@@ -24,9 +24,11 @@ GIVE_UP_AFTER = timedelta(days=3)
 FEWEST_ATTEMPTS = 5
 """None is given up before: a teardown may have waited for days for its URL to be set."""
 
+SPREAD = 0.2
+"""The most by which a wait is drawn out, so that what failed together does not return together. The
+first wait stays below the sweep's interval."""
+
 _GONE = 410
-_ASKS_FOR_TIME = (429, 503)
-_TORN_DOWN_ALREADY = (404, 410)
 
 
 class Fate(StrEnum):
@@ -47,7 +49,7 @@ class Verdict:
 
 
 def judge(
-    kind: Kind, reply: Reply, *, attempts: int, failed_at: datetime, now: datetime
+    kind: Kind, reply: Reply, *, attempts: int, failed_at: datetime, now: datetime, jitter: float
 ) -> Verdict:
     """Decide over one delivery.
 
@@ -55,22 +57,26 @@ def judge(
         attempts: how many there were, this one included.
         failed_at: when the site was failed.
         now: the database's clock.
+        jitter: from 0 to 1, by chance: how much of the spread is added to the wait.
     """
     if isinstance(reply, Unsendable):
         return Verdict(Fate.GIVEN_UP, reply.reason)
-    wait, reason = _backoff(attempts), ""
+    wait, reason = _backoff(attempts), str(reply)
     if isinstance(reply, Answer):
         status, reason = reply.status, f"answered {reply.status}"
-        if 200 <= status < 300 or (kind is Kind.TEARDOWN and status in _TORN_DOWN_ALREADY):
+        if 200 <= status < 300:
             return Verdict(Fate.DELIVERED, reason)
         if status == _GONE:
-            return Verdict(Fate.GIVEN_UP, f"{reason}: the receiver wants no more")
+            # A 404 says nothing of the kind: a mistyped path answers it to everything.
+            return (
+                Verdict(Fate.DELIVERED, f"{reason}: gone already")
+                if kind is Kind.TEARDOWN
+                else Verdict(Fate.GIVEN_UP, f"{reason}: the receiver wants no more")
+            )
         if 300 <= status < 400:
             reason = f"{reason}: redirects are not followed"
-        if status in _ASKS_FOR_TIME:
-            wait = max(wait, retry_after(reply.retry_after, now))
-    else:
-        reason = str(reply)
+        wait = max(wait, retry_after(reply.retry_after, now))
+    wait *= 1 + SPREAD * jitter
     if attempts >= FEWEST_ATTEMPTS and now + wait > failed_at + GIVE_UP_AFTER:
         return Verdict(Fate.GIVEN_UP, f"{reason}, after {attempts} attempts")
     return Verdict(Fate.OWED, reason, wait)

@@ -1,14 +1,11 @@
 """One delivery of one notice over HTTP: signed, and over within the deadline."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import floor
 from uuid import UUID
 
-from pydantic import SecretStr
-from standardwebhooks import Webhook
-
 from provisioning.http.client import Reply, ask
+from provisioning.outbox.signing import Sign, signature
 
 DEADLINE = 20.0
 """Seconds for one delivery: a lookup, a connection, and the 15 seconds for an answer that the
@@ -16,31 +13,24 @@ Standard Webhooks specification asks for at least."""
 
 
 def signed(
-    notice_id: UUID, sent_at: datetime, body: bytes, secret: SecretStr | None
+    notice_id: UUID, sent_at: datetime, body: bytes, signers: tuple[Sign, ...]
 ) -> dict[str, str]:
-    """The headers of the Standard Webhooks specification; unsigned where there is no secret."""
-    moment = sent_at.astimezone(UTC)
+    """The headers of the Standard Webhooks specification; unsigned if there is no key."""
+    timestamp = str(floor(sent_at.astimezone(UTC).timestamp()))
     headers = {
         "content-type": "application/json",
         "webhook-id": str(notice_id),
-        "webhook-timestamp": str(floor(moment.timestamp())),
+        "webhook-timestamp": timestamp,
     }
-    if secret is not None:
-        webhook = Webhook(secret.get_secret_value())
-        headers["webhook-signature"] = webhook.sign(str(notice_id), moment, body.decode())
+    if signers:
+        headers["webhook-signature"] = signature(signers, str(notice_id), timestamp, body)
     return headers
 
 
 async def post(
-    url: str, headers: Mapping[str, str], body: bytes, *, trusted: bool, proxy: str | None = None
+    url: str, headers: dict[str, str], body: bytes, *, trusted: bool, proxy: str | None = None
 ) -> Reply:
-    """Send once, as `ask` does."""
+    """Send once. What `trusted` and `proxy` mean, and what comes back, is as in `ask`."""
     return await ask(
-        "POST",
-        url,
-        trusted=trusted,
-        seconds=DEADLINE,
-        headers=headers,
-        body=body,
-        proxy=proxy,
+        "POST", url, trusted=trusted, seconds=DEADLINE, headers=headers, body=body, proxy=proxy
     )

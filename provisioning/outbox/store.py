@@ -1,25 +1,31 @@
 """What is owed: listed, claimed by one sender at a time, settled. By the database's clock alone."""
 
-import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, Select, and_, func, not_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    Row,
+    Select,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+)
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.database import Connection, autocommit, snapshot
-from provisioning.http.urls import shown
-from provisioning.outbox.notices import Kind
-from provisioning.outbox.retry_policy import Fate, Verdict
+from provisioning.database import Connection, snapshot
+from provisioning.http.urls import LONGEST_URL, shown
+from provisioning.outbox.notices import LONGEST_DOMAIN, Kind
 from provisioning.schema import notices, terminal_failures
-from provisioning.text import one_line, site_name, storable
-
-LEASE = timedelta(seconds=60)
-"""How long a claim keeps others away: longer than a delivery's deadline, shorter than a sweep's
-interval, so that what a killed sender had claimed is sent by the next sweep but one at the latest.
-"""
+from provisioning.text import one_line, site_name
 
 TAKEN_UP = 500
 """The most owed notices that one sweep takes up; the numbers are exact all the same."""
@@ -43,6 +49,10 @@ class Notice:
     next_attempt_at: datetime
     last_error: str
     """Empty before the first try, and from a claim until its result is recorded."""
+    signed: bool
+    """Whether the site has a key of its own for it."""
+    lane: str = field(repr=False)
+    """Who shares a turn in a round: the host and port as the URL has them; empty for teardowns."""
 
     def __str__(self) -> str:
         return f"{self.kind} for {site_name(self.site_id, self.domain)}"
@@ -50,7 +60,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What is owed at one moment, the longest due first, and what was given up within a day.
+    """What is owed at one moment, in turn, and what was given up and is still to be looked at.
 
     The lists are bounded; the totals are exact, and leave out what is in another sender's hands.
     """
@@ -61,6 +71,8 @@ class Backlog:
     teardowns: int
     given_up: tuple[Notice, ...]
     given_up_total: int
+    teardowns_given_up: int
+    """That nobody has acknowledged, however long ago."""
 
     def due(self, notice: Notice) -> bool:
         """Whether it may be tried now."""
@@ -71,41 +83,70 @@ class Backlog:
         return notice.attempts > 0 and not notice.last_error and not self.due(notice)
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One try that is this sender's alone. `url` is a secret, and None for a teardown."""
-
-    kind: Kind
-    url: str | None = field(repr=False)
-    body: bytes = field(repr=False)
-    attempts: int
-    """This one included."""
-    claimed_at: datetime
-    failed_at: datetime
-
-
-_OWED = and_(notices.c.delivered_at.is_(None), notices.c.given_up_at.is_(None))
+OWED = and_(notices.c.delivered_at.is_(None), notices.c.given_up_at.is_(None))
 _IN_HAND = and_(
     notices.c.attempts > 0,
     notices.c.last_error.is_(None),
     notices.c.next_attempt_at > func.now(),
 )
-_GIVEN_UP = notices.c.given_up_at > func.now() - GIVEN_UP_SHOWN_FOR
-_FAILURE = notices.c.failure_id == terminal_failures.c.id
+_UNACKNOWLEDGED = and_(
+    notices.c.kind == Kind.TEARDOWN.value,
+    notices.c.given_up_at.is_not(None),
+    notices.c.acknowledged_at.is_(None),
+)
+_GIVEN_UP = or_(notices.c.given_up_at > func.now() - GIVEN_UP_SHOWN_FOR, _UNACKNOWLEDGED)
+FAILURE = notices.c.failure_id == terminal_failures.c.id
+
+# What is read is bounded here, so that a row of 8 MB, or one that another program wrote, costs a
+# sweep no memory and raises nothing.
+URL = func.left(notices.c.url, LONGEST_URL + 1)
+_HOST = func.lower(func.substring(URL, r"^\s*[A-Za-z]+://(?:[^/?#]*@)?([^/?#]*)"))
+_LANE = case((notices.c.kind == Kind.TEARDOWN.value, ""), else_=func.concat("//", _HOST))
 
 
-def _listed() -> Select[Any]:
+def readable(instant: ColumnElement[datetime]) -> ColumnElement[datetime]:
+    """An instant that Python has, too: PostgreSQL knows infinity and the year 20000."""
+    first, last = (cast(literal(f"{year}-01-01Z"), DateTime(True)) for year in (2000, 3000))
+    return func.least(func.greatest(instant, first), last)
+
+
+def _listed(*more: ColumnElement[Any]) -> Select[Any]:
     return select(
         notices.c.id,
         notices.c.kind,
-        notices.c.url,
-        notices.c.body,
+        URL.label("url"),
+        notices.c.receiver,
+        notices.c.attempts,
+        readable(notices.c.next_attempt_at).label("next_attempt_at"),
+        func.left(notices.c.last_error, 300).label("last_error"),
+        notices.c.secret.is_not(None).label("signed"),
+        _LANE.label("lane"),
+        terminal_failures.c.site_id,
+        func.left(terminal_failures.c.domain, LONGEST_DOMAIN).label("domain"),
+        readable(terminal_failures.c.failed_at).label("failed_at"),
+        *more,
+    ).join_from(notices, terminal_failures, FAILURE)
+
+
+def _in_turn(limit: int, *, teardowns: bool) -> list[ColumnElement[Any]]:
+    """The order in which owed notices are taken up.
+
+    Teardowns first, but for no more than half of the places; then one notice for each receiver,
+    then the next one for each, those that were never tried before those that were. What is not due
+    comes last, to be shown.
+    """
+    torn_down = notices.c.kind == Kind.TEARDOWN.value
+    turn = func.row_number().over(
+        partition_by=_LANE, order_by=[notices.c.attempts, notices.c.next_attempt_at, notices.c.id]
+    )
+    early = and_(torn_down, turn <= limit // 2) if teardowns else literal(False)
+    return [
+        case((early, 0), (torn_down, 2), else_=1),
+        case((torn_down, 0), else_=turn),
         notices.c.attempts,
         notices.c.next_attempt_at,
-        notices.c.last_error,
-        terminal_failures.c.site_id,
-        terminal_failures.c.failed_at,
-    ).join_from(notices, terminal_failures, _FAILURE)
+        notices.c.id,
+    ]
 
 
 async def list_owed(engine: AsyncEngine, limit: int, *, teardowns: bool) -> Backlog:
@@ -113,22 +154,29 @@ async def list_owed(engine: AsyncEngine, limit: int, *, teardowns: bool) -> Back
 
     Args:
         limit: the most notices to read.
-        teardowns: whether teardowns can be sent. Where they can't they come last, so that they
-            keep nothing else from being sent.
+        teardowns: whether teardowns can be sent. If not, they come last, so that they keep nothing
+            else from being sent.
 
     Raises:
         DatabaseError: the database did not answer.
     """
-    last = [] if teardowns else [notices.c.kind == Kind.TEARDOWN.value]
     async with snapshot(engine) as connection:
-        owed = await connection.execute(
-            _listed()
-            .where(_OWED)
-            .order_by(*last, notices.c.next_attempt_at, notices.c.id)
-            .limit(limit)
-        )
+        due = notices.c.next_attempt_at <= func.now()
+        owed = [
+            row
+            for when in (due, not_(due))
+            for row in await connection.execute(
+                _listed()
+                .where(OWED, when)
+                .order_by(*_in_turn(limit, teardowns=teardowns))
+                .limit(limit)
+            )
+        ]
         given_up = await connection.execute(
-            _listed().where(_GIVEN_UP).order_by(notices.c.given_up_at.desc()).limit(GIVEN_UP_LISTED)
+            _listed()
+            .where(_GIVEN_UP)
+            .order_by(not_(_UNACKNOWLEDGED), notices.c.given_up_at.desc())
+            .limit(GIVEN_UP_LISTED)
         )
         numbers = (
             await connection.execute(
@@ -136,86 +184,23 @@ async def list_owed(engine: AsyncEngine, limit: int, *, teardowns: bool) -> Back
                     func.now().label("now"),
                     func.count().filter(notices.c.kind == Kind.WEBHOOK.value).label("webhooks"),
                     func.count().filter(notices.c.kind == Kind.TEARDOWN.value).label("teardowns"),
-                ).where(_OWED, not_(_IN_HAND))
+                ).where(OWED, not_(_IN_HAND))
             )
         ).one()
         return Backlog(
             listed_at=numbers.now,
-            owed=tuple(_notice(row) for row in owed),
+            owed=tuple(_notice(row) for row in owed[:limit]),
             webhooks=numbers.webhooks,
             teardowns=numbers.teardowns,
             given_up=tuple(_notice(row) for row in given_up),
-            given_up_total=await _count_given_up(connection),
+            given_up_total=await _count(connection, _GIVEN_UP),
+            teardowns_given_up=await _count(connection, _UNACKNOWLEDGED),
         )
 
 
-async def claim(engine: AsyncEngine, notice_id: UUID) -> Claim | None:
-    """Take one try, for the length of the lease; None if another sender holds it.
-
-    One conditional UPDATE, committed before anything is sent: of two senders one gets it, and no
-    lock is held while the network is used. A sender that dies here leaves the notice owed.
-
-    Raises:
-        DatabaseError: the database did not do it.
-    """
-    async with autocommit(engine) as connection:
-        row = (
-            await connection.execute(
-                update(notices)
-                .where(
-                    notices.c.id == notice_id,
-                    _OWED,
-                    notices.c.next_attempt_at <= func.now(),
-                    _FAILURE,
-                )
-                .values(
-                    attempts=notices.c.attempts + 1,
-                    next_attempt_at=func.now() + LEASE,
-                    last_error=None,
-                )
-                .returning(
-                    notices.c.kind,
-                    notices.c.url,
-                    notices.c.body,
-                    notices.c.attempts,
-                    func.clock_timestamp().label("claimed_at"),
-                    terminal_failures.c.failed_at,
-                )
-            )
-        ).one_or_none()
-    return Claim(**{**row._mapping, "kind": Kind(row.kind)}) if row else None
-
-
-async def record(engine: AsyncEngine, notice_id: UUID, attempts: int, verdict: Verdict) -> None:
-    """Write down what a try came to.
-
-    That it was delivered is recorded even by a sender whose lease ran out. Anything else only as
-    long as no later try was begun, whose result counts instead.
-
-    Raises:
-        DatabaseError: the database did not do it; the notice stays owed.
-    """
-    unsettled = [notices.c.id == notice_id, notices.c.delivered_at.is_(None)]
-    values: dict[str, Any]
-    match verdict.fate:
-        case Fate.DELIVERED:
-            values = {"delivered_at": func.now(), "given_up_at": None, "last_error": None}
-        case Fate.GIVEN_UP:
-            values = {"given_up_at": func.now(), "last_error": storable(verdict.reason)}
-        case Fate.OWED:
-            values = {
-                "next_attempt_at": func.now() + verdict.wait,
-                "last_error": storable(verdict.reason),
-            }
-    if verdict.fate is not Fate.DELIVERED:
-        unsettled.append(notices.c.attempts == attempts)
-    async with autocommit(engine) as connection:
-        await connection.execute(update(notices).where(*unsettled).values(**values))
-
-
-async def _count_given_up(connection: Connection) -> int:
+async def _count(connection: Connection, which: ColumnElement[bool]) -> int:
     return (
-        await connection.execute(select(func.count()).select_from(notices).where(_GIVEN_UP))
+        await connection.execute(select(func.count()).select_from(notices).where(which))
     ).scalar_one()
 
 
@@ -224,10 +209,12 @@ def _notice(row: Row[Any]) -> Notice:
         id=row.id,
         kind=Kind(row.kind),
         site_id=row.site_id,
-        domain=one_line(json.loads(row.body)["data"]["domain"]),
-        receiver=shown(row.url) if row.url is not None else "",
+        domain=one_line(row.domain),
+        receiver=row.receiver or (shown(row.url) if row.url is not None else ""),
         failed_at=row.failed_at,
         attempts=row.attempts,
         next_attempt_at=row.next_attempt_at,
         last_error=one_line(row.last_error, 300),
+        signed=row.signed,
+        lane=row.lane,
     )

@@ -122,7 +122,9 @@ def _said_of(notices: NoticesSent) -> list[str]:
 
 def _left_over(notices: NoticesSent) -> bool:
     """Whether the platform may still hold what a failed attempt made."""
-    return isinstance(notices, NotLookedUp) or bool(notices and notices.teardowns_owed)
+    return isinstance(notices, NotLookedUp) or bool(
+        notices and (notices.teardowns_owed or notices.teardowns_given_up)
+    )
 
 
 @dataclass(frozen=True)

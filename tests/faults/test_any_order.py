@@ -35,8 +35,9 @@ from provisioning import chain
 from provisioning.database import database
 from provisioning.errors import LOCKED, AlreadyInFlight, DatabaseError, NotInFlight
 from provisioning.failures import Source, fail_terminally
+from provisioning.outbox.claims import Claim, claim, record
 from provisioning.outbox.retry_policy import Fate, Verdict
-from provisioning.outbox.store import TAKEN_UP, Claim, claim, list_owed, record
+from provisioning.outbox.store import TAKEN_UP, list_owed
 from provisioning.site_state import Outcome
 from provisioning.sweep.snapshot import Snapshot, look
 from tests.sites import Sites
@@ -217,13 +218,13 @@ class Story(RuleBasedStateMachine):
 
     @rule(held=claims)
     def a_sender_sends_and_dies(self, held: tuple[UUID, Claim]) -> None:
-        self.sent.setdefault(held[0], set()).add(held[1].body)
+        self.sent.setdefault(held[0], set()).add(held[1].body or b"")
 
     @rule(held=consumes(claims), fate=st.sampled_from(list(Fate)))
     def a_sender_records_a_result(self, held: tuple[UUID, Claim], fate: Fate) -> None:
         notice_id, claimed = held
-        self.sent.setdefault(notice_id, set()).add(claimed.body)
-        self.do(record(self.engine, notice_id, claimed.attempts, Verdict(fate, "a result")))
+        self.sent.setdefault(notice_id, set()).add(claimed.body or b"")
+        self.do(record(self.engine, notice_id, claimed.attempts, Verdict(fate, "a result"), ""))
 
     @rule()
     def a_minute_passes_for_the_senders(self) -> None:

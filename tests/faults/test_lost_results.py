@@ -6,8 +6,8 @@ import pytest
 from prefect.client.schemas.objects import StateType
 
 from provisioning.errors import DatabaseError
-from provisioning.outbox import dispatcher
-from provisioning.outbox.store import record
+from provisioning.outbox import delivery
+from provisioning.outbox.claims import record
 from provisioning.settings import settings
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message
@@ -38,7 +38,7 @@ async def test_a_teardown_whose_result_got_lost_is_owed_and_the_run_says_so(
             raise DatabaseError("the connection is lost", transient=True)
         await record(*arguments)
 
-    worker_environment.setattr(dispatcher, "record", lose_the_first)
+    worker_environment.setattr(delivery, "record", lose_the_first)
     worker_environment.setenv("PROVISION_TEARDOWN_URL", merchant.url("/teardown"))
     settings.cache_clear()
     await sites.add_started(1)

