@@ -73,7 +73,9 @@ async def test_begin(sites: Sites, engine: AsyncEngine, sql: Sql, metadata: Any)
         assert (await sites.metadata(2))["provision"]["started_at"] == attempt
 
 
-@pytest.mark.parametrize("attempt", [STARTED, "2020-01-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "attempt", [STARTED, "2020-01-01T00:00:00Z"], ids=["its attempt", "another"]
+)
 @pytest.mark.parametrize(
     "metadata", [IN_FLIGHT, IN_FLIGHT | {"health_check": {"c": 3}}, OVER[0], *FRESH]
 )
