@@ -31,6 +31,7 @@ from provisioning.errors import (
     UpstreamRefused,
 )
 from provisioning.outbox.dispatcher import sendable
+from provisioning.outbox.notices import Told
 from provisioning.schema import SiteId
 from provisioning.settings import settings
 from provisioning.site_state import Outcome
@@ -119,26 +120,39 @@ async def provision(
     except NotInFlight as late:
         return Cancelled(name=SUPERSEDED, message=f"Stopped: {late}.")
     except Exception as error:  # noqa: BLE001  (whatever it is, the site must not wait for ever)
-        return await _fail(engine, site_id, attempt, reason(error), teardown=teardown)
+        return await _fail(
+            engine, site_id, attempt, reason(error), told=told(error), teardown=teardown
+        )
     return Completed(
         name="Live", message=f"Site {site_id} is live as the upstream's {upstream_id}."
     )
 
 
 def reason(error: Exception) -> str:
-    """Why the attempt failed, as the merchant's notice and the operator read it."""
+    """Why the attempt failed, as operators read it."""
     if isinstance(error, (GaveUp, UpstreamRefused, DatabaseError)):
         return f"chain: {error}"
     return f"chain: {type(error).__name__}: {one_line(str(error), 300)}"
 
 
+def told(error: Exception) -> Told:
+    """Why the attempt failed, as the merchant reads it."""
+    return Told.LATE if isinstance(error, GaveUp) else Told.FAILED
+
+
 async def _fail(
-    engine: AsyncEngine, site_id: SiteId, attempt: str, why: str, *, teardown: bool
+    engine: AsyncEngine, site_id: SiteId, attempt: str, why: str, *, told: Told, teardown: bool
 ) -> State[Any]:
     """Fail the attempt and end red with the reason, or say that somebody else ended it before."""
     try:
         outcome = await chain.fail(
-            engine, site_id, attempt, why, teardown=teardown, flow_run_id=UUID(flow_run.id)
+            engine,
+            site_id,
+            attempt,
+            why,
+            told=told,
+            teardown=teardown,
+            flow_run_id=UUID(flow_run.id),
         )
     except DatabaseError as error:
         return Failed(message=f"{why}. Not recorded, left to the sweep: {error}")

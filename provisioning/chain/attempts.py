@@ -32,6 +32,7 @@ from provisioning.errors import (
     Unstampable,
 )
 from provisioning.failures import Source, fail_terminally
+from provisioning.outbox.notices import Told
 from provisioning.schema import SiteId, row_of, sites
 from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
 from provisioning.stamps import IN_FLIGHT, STARTED
@@ -151,9 +152,14 @@ async def fail(
     reason: str,
     *,
     teardown: bool,
+    told: Told = Told.FAILED,
     flow_run_id: UUID | None = None,
 ) -> Outcome:
     """Fail the attempt through the one terminal-failure path, trying again for a few seconds.
+
+    Args:
+        reason: why, for operators. It stays in the ledger, as the detail of the failure.
+        told: why, for everybody: in the mark and in the merchant's notice.
 
     Returns:
         As `fail_terminally`. Where it stays `BUSY`, the attempt is left to the sweep.
@@ -167,7 +173,9 @@ async def fail(
                 engine,
                 site_id,
                 attempt,
-                reason=reason,
+                reason=f"{Source.CHAIN}: {told}",
+                detail=reason,
+                told=told,
                 source=Source.CHAIN,
                 flow_run_id=flow_run_id,
                 teardown=teardown,

@@ -44,11 +44,14 @@ UPDATE sites SET metadata = metadata || jsonb_build_object('health_check',
 RETURNING id;
 
 -- fail: the mark, the ledger row and the webhook owed, in one statement. The next sweep sends it.
--- Give a reason without NUL characters, of at most 1,000 characters.
+-- Give a reason without NUL characters, of at most 1,000 characters: it is for operators, and the
+-- merchant is told a fixed sentence. Both ids are UUIDs of version 5 in the namespace
+-- f3673c27-e076-4a7f-adeb-fdaa741b5c39: of the text "<site_id>\n<attempt>" the failure's, of
+-- "<site_id>\n<attempt>\nwebhook" the notice's, where \n is one line feed.
 WITH mark AS (
   UPDATE sites SET metadata = metadata || jsonb_build_object('terminal_failure', jsonb_build_object(
          'failed_at', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
-         'reason', :reason::text,
+         'reason', 'chain: Setting up the site failed.',
          'source', 'chain',
          'started_at', metadata #>> '{provision,started_at}',
          'flow_run_id', NULL))
@@ -56,21 +59,25 @@ WITH mark AS (
      AND metadata #>> '{provision,started_at}' = :attempt
      AND metadata #>> '{terminal_failure}' IS NULL
      AND metadata #>> '{health_check,completed_at}' IS NULL
-  RETURNING id, domain, metadata
+  RETURNING id, domain, left(metadata #>> '{provision,webhook}', 2049) AS url,
+            left(metadata #>> '{provision,webhook_secret}', 1025) AS secret
 ), entry AS (
-  INSERT INTO terminal_failures (id, site_id, attempt, reason, source)
-  SELECT gen_random_uuid(), id::text, :attempt, :reason, 'chain' FROM mark
-  ON CONFLICT (site_id, attempt) DO NOTHING
-  RETURNING id, site_id, attempt, failed_at, reason, source
+  INSERT INTO terminal_failures (id, site_id, domain, attempt, reason, detail, source)
+  SELECT :failure_id::uuid, id::text, left(domain, 255), :attempt,
+         'chain: Setting up the site failed.', :reason::text, 'chain' FROM mark
+  ON CONFLICT DO NOTHING
+  RETURNING id, domain, attempt, failed_at, source
 ), owed AS (
-  INSERT INTO notices (id, failure_id, kind, url, body)
-  SELECT gen_random_uuid(), entry.id, 'webhook', mark.metadata #>> '{provision,webhook}',
+  INSERT INTO notices (id, failure_id, kind, url, secret, body)
+  SELECT :notice_id::uuid, entry.id, 'webhook', url, CASE WHEN secret ~ '\S' THEN secret END,
          convert_to(jsonb_build_object(
            'type', 'site.provision_failed',
            'timestamp', to_char(failed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
            'data', jsonb_build_object('failure_id', entry.id, 'site_id', mark.id,
-             'domain', domain, 'attempt', attempt, 'reason', reason, 'source', source))::text, 'UTF8')
-    FROM entry JOIN mark ON mark.id::text = entry.site_id
-   WHERE mark.metadata #>> '{provision,webhook}' ~ '\S'
+             'domain', entry.domain, 'attempt', attempt,
+             'reason', 'Setting up the site failed.', 'source', source))::text, 'UTF8')
+    FROM entry CROSS JOIN mark
+   WHERE url ~ '\S'
+  ON CONFLICT DO NOTHING
 )
 SELECT id FROM mark;

@@ -70,6 +70,14 @@ def stable_ids(site_id: Any, attempt: str) -> dict[str, UUID]:
     }
 
 
+def bounded(text: ColumnElement[Any], limit: int) -> ColumnElement[str]:
+    """A text with one character more than is allowed, so that what was cut does not pass for whole.
+
+    However long it is, it costs no memory outside of the database.
+    """
+    return func.left(text, limit + 1)
+
+
 def owed_for(mark: CTE, entry: CTE, *, told: Any, teardown: ColumnElement[bool]) -> Insert:
     """Record the notices for a failure that is being entered in the ledger.
 
@@ -82,9 +90,8 @@ def owed_for(mark: CTE, entry: CTE, *, told: Any, teardown: ColumnElement[bool])
         told: what the merchant is told of the reason.
     """
     both = entry.join(mark, true())
-    # One character more than is allowed, so that what was cut does not pass for whole.
-    url = func.left(mark.c.webhook, LONGEST_URL + 1)
-    secret = func.left(mark.c.webhook_secret, LONGEST_SECRET + 1)
+    url = bounded(mark.c.webhook, LONGEST_URL)
+    secret = bounded(mark.c.webhook_secret, LONGEST_SECRET)
     nothing = cast(null(), Text)
 
     def row(kind: Kind, *columns: Any, reason: Any) -> list[Any]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid5
 
 import psycopg
 import pytest
@@ -20,13 +21,18 @@ STATEMENTS = dict(STATEMENT.findall(FILE.read_text()))
 
 STARTED = stamp(OLD)
 HOOK = "https://merchant.example/hook"
-IN_FLIGHT = {"a": 1, "provision": {"started_at": STARTED, "webhook": HOOK, "step": "x", "b": 2}}
+IN_FLIGHT: dict[str, Any] = {
+    "a": 1,
+    "provision": {"started_at": STARTED, "webhook": HOOK, "step": "x", "b": 2},
+}
 OVER = [
     IN_FLIGHT | {"terminal_failure": {"reason": "x"}},
     IN_FLIGHT | {"health_check": {"completed_at": STARTED, "c": 3}},
 ]
 UNSTAMPABLE: list[Any] = ["x", [], {"provision": "x"}, {"provision": []}, {"health_check": "x"}]
 FRESH: list[Any] = [None, {}, {"a": 1, "provision": None, "health_check": None}]
+
+PLACE = re.compile(r"(?<!:):(site_id|attempt|step|reason|failure_id|notice_id)\b")
 
 Sql = Callable[..., str | None]
 
@@ -36,13 +42,24 @@ def sql(database_url: str) -> Sql:
     """Run one statement of the contract; the first column of its row, or None."""
 
     def run(name: str, **values: Any) -> str | None:
-        statement = re.sub(r"(?<!:):(site_id|attempt|step|reason)\b", r"%(\1)s", STATEMENTS[name])
+        statement = PLACE.sub(r"%(\1)s", STATEMENTS[name])
+        values |= ids(values["site_id"], values.get("attempt", ""))
         with psycopg.connect(database_url) as connection:
             connection.execute("SET LOCAL lock_timeout = '500ms'")
             row = connection.execute(statement, values).fetchone()
             return str(row[0]) if row else None
 
     return run
+
+
+def ids(site_id: int, attempt: str) -> dict[str, UUID]:
+    """The ids of a failure as the contract describes them, in the words of another program."""
+    (namespace,) = re.findall(r"^-- ([0-9a-f-]{36}):", FILE.read_text(), re.MULTILINE)
+    named = "\n".join([str(site_id), attempt])
+    return {
+        "failure_id": uuid5(UUID(namespace), named),
+        "notice_id": uuid5(UUID(namespace), f"{named}\nwebhook"),
+    }
 
 
 async def changed(call: Awaitable[Any]) -> bool:
@@ -108,3 +125,32 @@ async def test_a_failure_in_sql_is_entered_once(sites: Sites, sql: Sql) -> None:
     assert (first, second) == ("1", None)
     assert await sites.ledger() == [1]
     assert len(await sites.notices()) == 1
+
+
+async def test_a_failure_has_the_ids_that_the_program_itself_would_give_it(
+    sites: Sites, engine: AsyncEngine, sql: Sql
+) -> None:
+    await sites.add(1, IN_FLIGHT)
+    sql("fail", site_id=1, attempt=STARTED, reason="chain: x")
+    by_sql = await sites.rows("SELECT id, failure_id FROM notices")
+    await sites.run("TRUNCATE notices, terminal_failures")
+    await sites.run("UPDATE sites SET metadata = metadata - 'terminal_failure' WHERE id = 1")
+    await chain.fail(engine, 1, STARTED, "chain: x", teardown=False)
+    assert await sites.rows("SELECT id, failure_id FROM notices") == by_sql
+
+
+@pytest.mark.parametrize("key", [None, "", " ", "whsec_" + "A" * 32])
+async def test_what_a_failure_owes_is_the_same_row(
+    sites: Sites, engine: AsyncEngine, sql: Sql, key: str | None
+) -> None:
+    provision = IN_FLIGHT["provision"] | {"webhook": f"{HOOK}?{'x' * 3_000}", "webhook_secret": key}
+    for site_id in (1, 2):
+        await sites.add(site_id, IN_FLIGHT | {"provision": provision}, domain="é" * 300)
+    await chain.fail(engine, 1, STARTED, "an upstream said no", teardown=False)
+    sql("fail", site_id=2, attempt=STARTED, reason="an upstream said no")
+    one, two = await sites.rows(
+        "SELECT domain, reason, detail, kind, url, secret FROM notices "
+        "JOIN terminal_failures f ON f.id = failure_id ORDER BY site_id"
+    )
+    assert one == two
+    assert one.detail == "an upstream said no"

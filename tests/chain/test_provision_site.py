@@ -58,7 +58,9 @@ async def test_a_site_that_is_never_installed_is_failed_at_the_bound_and_once(
     await clock.run_ahead(120)
     state = await provision(give_up_after_minutes=2)
     assert is_(state, "Failed", StateType.FAILED)
-    reason = (await sites.metadata(1))["terminal_failure"]["reason"]
+    mark = (await sites.metadata(1))["terminal_failure"]
+    assert mark["reason"] == "chain: The site was not ready in time."
+    ((reason,),) = await sites.rows("SELECT detail FROM terminal_failures")
     assert reason.startswith("chain: gave up 2 min after the start: the upstream says 'installing'")
     assert state.message == f"{reason}."
     assert await sites.ledger() == [1]
@@ -109,7 +111,9 @@ async def test_whatever_a_step_throws_fails_the_site(
     state = await provision()
     assert is_(state, "Failed", StateType.FAILED)
     mark = (await sites.metadata(1))["terminal_failure"]
-    assert mark["reason"].startswith("chain: KeyError:")
+    assert mark["reason"] == "chain: Setting up the site failed."
+    ((detail,),) = await sites.rows("SELECT detail FROM terminal_failures")
+    assert detail.startswith("chain: KeyError:")
     assert mark["source"] == "chain"
     assert UUID(mark["flow_run_id"])
 
@@ -406,7 +410,9 @@ async def test_a_run_that_is_killed_by_its_event_loop_fails_its_attempt(
     with pytest.raises(asyncio.CancelledError):
         await run
     mark = (await sites.metadata(1))["terminal_failure"]
-    assert mark["reason"] == "chain: the run crashed before the site was live"
+    assert mark["reason"] == "chain: Setting up the site was stopped."
+    ((detail,),) = await sites.rows("SELECT detail FROM terminal_failures")
+    assert detail == "chain: the run crashed before the site was live"
 
 
 async def test_the_parameters_have_limits_and_help_in_the_form() -> None:
