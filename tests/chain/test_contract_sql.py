@@ -18,9 +18,13 @@ FILE = Path(chain.__file__).with_name("contract.sql")
 STATEMENT = re.compile(r"^-- (\w+): .*?\n(?!--)(.*?;)$", re.MULTILINE | re.DOTALL)
 STATEMENTS = dict(STATEMENT.findall(FILE.read_text()))
 
+PLACE = re.compile(r"(?<!:):(site_id|attempt|step|reason|upstream_id)\b")
+
 STARTED = stamp(OLD)
 HOOK = "https://merchant.example/hook"
-IN_FLIGHT = {"a": 1, "provision": {"started_at": STARTED, "webhook": HOOK, "step": "x", "b": 2}}
+SECRET = "whsec_" + "b" * 43 + "="
+MERCHANT = {"webhook": HOOK, "webhook_secret": SECRET}
+IN_FLIGHT = {"a": 1, "provision": {"started_at": STARTED, "step": "x", "b": 2} | MERCHANT}
 OVER = [
     IN_FLIGHT | {"terminal_failure": {"reason": "x"}},
     IN_FLIGHT | {"health_check": {"completed_at": STARTED, "c": 3}},
@@ -36,7 +40,9 @@ def sql(database_url: str) -> Sql:
     """Run one statement of the contract; the first column of its row, or None."""
 
     def run(name: str, **values: Any) -> str | None:
-        statement = re.sub(r"(?<!:):(site_id|attempt|step|reason)\b", r"%(\1)s", STATEMENTS[name])
+        statement = re.sub(
+            r"(?<!:):(site_id|attempt|step|reason|upstream_id)\b", r"%(\1)s", STATEMENTS[name]
+        )
         with psycopg.connect(database_url) as connection:
             connection.execute("SET LOCAL lock_timeout = '500ms'")
             row = connection.execute(statement, values).fetchone()
@@ -58,8 +64,14 @@ def comparable(metadata: Any) -> Any:
     return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{6}Z", "now", json.dumps(metadata)))
 
 
+def test_no_parser_of_placeholders_finds_one_that_is_none() -> None:
+    """As Rails looks for them: a colon, no second one before it, and then a letter."""
+    named = set(re.findall(r"(?<!:):([a-zA-Z]\w*)", FILE.read_text()))
+    assert named == {"site_id", "attempt", "step", "upstream_id", "reason"}
+
+
 def test_every_statement_is_found() -> None:
-    assert list(STATEMENTS) == ["begin", "step", "complete", "fail"]
+    assert list(STATEMENTS) == ["begin", "step", "made", "complete", "fail"]
 
 
 @pytest.mark.parametrize("metadata", [*FRESH, IN_FLIGHT, *OVER, *UNSTAMPABLE])
@@ -96,6 +108,10 @@ async def test_the_others(
     assert comparable(await sites.metadata(1)) == comparable(await sites.metadata(2))
     assert len(await sites.ledger()) in (0, 2)
     assert [url for _, url in await sites.notices()] in ([], [HOOK, HOOK])
+    secrets = await sites.rows("SELECT secret FROM notices")
+    assert [row[0] for row in secrets] in ([], [SECRET, SECRET])
+    domains = await sites.rows("SELECT domain FROM terminal_failures")
+    assert {row[0] for row in domains} <= {"shop.example"}
     bodies = [json.loads(row[0]) for row in await sites.rows("SELECT body FROM notices")]
     for body in bodies:
         del body["data"]["failure_id"], body["data"]["site_id"]
@@ -108,3 +124,15 @@ async def test_a_failure_in_sql_is_entered_once(sites: Sites, sql: Sql) -> None:
     assert (first, second) == ("1", None)
     assert await sites.ledger() == [1]
     assert len(await sites.notices()) == 1
+
+
+@pytest.mark.parametrize(("attempt", "named"), [(STARTED, "77"), ("2020-01-01T00:00:00Z", None)])
+async def test_a_teardown_names_what_a_chain_in_sql_had_made(
+    sites: Sites, engine: AsyncEngine, sql: Sql, attempt: str, named: str | None
+) -> None:
+    await sites.add(1, IN_FLIGHT)
+    made = sql("made", site_id=1, attempt=attempt, upstream_id="77")
+    assert made == (named and "1")
+    await chain.fail(engine, 1, STARTED, "chain: x", teardown=True)
+    ((body,),) = await sites.rows("SELECT body FROM notices WHERE kind = 'teardown'")
+    assert json.loads(bytes(body))["data"]["upstream_id"] == named
