@@ -21,9 +21,11 @@ STATEMENTS = dict(STATEMENT.findall(FILE.read_text()))
 
 STARTED = stamp(OLD)
 HOOK = "https://merchant.example/hook"
+SECRET = "whsec_" + "b" * 43 + "="
+MERCHANT = {"webhook": HOOK, "webhook_secret": SECRET}
 IN_FLIGHT: dict[str, Any] = {
     "a": 1,
-    "provision": {"started_at": STARTED, "webhook": HOOK, "step": "x", "b": 2},
+    "provision": {"started_at": STARTED, "step": "x", "b": 2} | MERCHANT,
 }
 OVER = [
     IN_FLIGHT | {"terminal_failure": {"reason": "x"}},
@@ -32,7 +34,7 @@ OVER = [
 UNSTAMPABLE: list[Any] = ["x", [], {"provision": "x"}, {"provision": []}, {"health_check": "x"}]
 FRESH: list[Any] = [None, {}, {"a": 1, "provision": None, "health_check": None}]
 
-PLACE = re.compile(r"(?<!:):(site_id|attempt|step|reason|failure_id|notice_id)\b")
+PLACE = re.compile(r"(?<!:):(site_id|attempt|step|upstream_id|reason|failure_id|notice_id)\b")
 
 Sql = Callable[..., str | None]
 
@@ -75,8 +77,15 @@ def comparable(metadata: Any) -> Any:
     return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{6}Z", "now", json.dumps(metadata)))
 
 
+def test_no_parser_of_placeholders_finds_one_that_is_none() -> None:
+    """As Rails looks for them: a colon, no second one before it, and then a letter."""
+    named = set(re.findall(r"(?<!:):([a-zA-Z]\w*)", FILE.read_text()))
+    places = {"site_id", "attempt", "step", "upstream_id", "reason", "failure_id", "notice_id"}
+    assert named == places
+
+
 def test_every_statement_is_found() -> None:
-    assert list(STATEMENTS) == ["begin", "step", "complete", "fail"]
+    assert list(STATEMENTS) == ["begin", "step", "made", "complete", "fail"]
 
 
 @pytest.mark.parametrize("metadata", [*FRESH, IN_FLIGHT, *OVER, *UNSTAMPABLE])
@@ -113,6 +122,10 @@ async def test_the_others(
     assert comparable(await sites.metadata(1)) == comparable(await sites.metadata(2))
     assert len(await sites.ledger()) in (0, 2)
     assert [url for _, url in await sites.notices()] in ([], [HOOK, HOOK])
+    secrets = await sites.rows("SELECT secret FROM notices")
+    assert [row[0] for row in secrets] in ([], [SECRET, SECRET])
+    domains = await sites.rows("SELECT domain FROM terminal_failures")
+    assert {row[0] for row in domains} <= {"shop.example"}
     bodies = [json.loads(row[0]) for row in await sites.rows("SELECT body FROM notices")]
     for body in bodies:
         del body["data"]["failure_id"], body["data"]["site_id"]
@@ -154,3 +167,19 @@ async def test_what_a_failure_owes_is_the_same_row(
     )
     assert one == two
     assert one.detail == "an upstream said no"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "named"),
+    [(STARTED, "77"), ("2020-01-01T00:00:00Z", None)],
+    ids=["its attempt", "another"],
+)
+async def test_a_teardown_names_what_a_chain_in_sql_had_made(
+    sites: Sites, engine: AsyncEngine, sql: Sql, attempt: str, named: str | None
+) -> None:
+    await sites.add(1, IN_FLIGHT)
+    made = sql("made", site_id=1, attempt=attempt, upstream_id="77")
+    assert made == (named and "1")
+    await chain.fail(engine, 1, STARTED, "chain: x", teardown=True)
+    ((body,),) = await sites.rows("SELECT body FROM notices WHERE kind = 'teardown'")
+    assert json.loads(bytes(body))["data"]["upstream_id"] == named
