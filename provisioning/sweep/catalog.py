@@ -40,7 +40,7 @@ TO_WRITE = (
     Right(sites.fullname, "UPDATE", sites.c.metadata.name),
     Right(terminal_failures.fullname, "INSERT"),
     *(Right(notices.fullname, privilege) for privilege in ("INSERT", "UPDATE")),
-    *(Right(sweep_refusals.fullname, privilege) for privilege in ("INSERT", "UPDATE")),
+    *(Right(sweep_refusals.fullname, what) for what in ("INSERT", "UPDATE", "DELETE")),
 )
 """What a sweep needs beside reading, and a dry run doesn't."""
 
