@@ -5,9 +5,11 @@ to notice: it asks the database, and the database decides each site.
 """
 
 from datetime import timedelta
+from time import monotonic
 from typing import Annotated, Any
 from uuid import UUID
 
+import anyio
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
@@ -16,12 +18,13 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from flows.sites import Act, settle_all
 from flows.ui.clock import which_is_right
 from flows.ui.deliveries import deliver_owed
 from flows.ui.history import refusals_in_a_row
 from flows.ui.links import approval_form, on_the_ui, run_page
 from flows.ui.log import log_snapshot, what_it_is
-from flows.ui.publish import announce_reaped, announce_refused, name_run, publish_report
+from flows.ui.publish import announce_refused, name_run, publish_report
 from provisioning.database import database
 from provisioning.errors import (
     CapExceeded,
@@ -34,30 +37,32 @@ from provisioning.errors import (
 from provisioning.failures import Source
 from provisioning.outbox.dispatcher import Deliveries
 from provisioning.settings import settings
-from provisioning.site_state import Outcome
 from provisioning.sweep.caps import Caps
 from provisioning.sweep.refusals import LISTED
 from provisioning.sweep.report import refusal_report, report
 from provisioning.sweep.result import (
     Ending,
     NotLookedUp,
-    Result,
+    blindness,
     conclude,
-    in_words,
     nearness,
     refuse,
 )
-from provisioning.sweep.snapshot import Candidate, Snapshot, last_hour
-from provisioning.text import duration, one_line
+from provisioning.sweep.snapshot import Snapshot, last_hour
 from tasks.check_cap import check_cap
-from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
 from tasks.query_stuck_sites import query_stuck_sites
 from tasks.record_refusal import record_refusal
-from tasks.refresh_site import refresh_site
 
 FLOW_TIMEOUT = 900
 """Seconds for one run. What it did stays done; the rest is the next sweep's."""
+
+SITES_WITHIN = 600
+"""Seconds in which a run begins to handle sites, so that it ends by itself: with what is owed
+delivered, and a report that says what it did not reach."""
+
+DELIVERIES_WITHIN = 150
+"""Seconds for all deliveries, which take a minute unless the database is gone."""
 
 UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
@@ -109,6 +114,7 @@ async def sweep(
 ) -> State[Any]:
     """One sweep: query, cap check, and for each site a re-check and the terminal failure."""
     log = get_run_logger()
+    sites_until = monotonic() + SITES_WITHIN
     try:
         approves = await find_refusal(engine, approved) if approved else None
         if approves:
@@ -124,6 +130,9 @@ async def sweep(
     except (DatabaseUnready, DatabaseError) as error:
         return Failed(message=f"Could not look: {error}")
     log_snapshot(snapshot)
+    blind = blindness(snapshot)
+    if blind:
+        return await _blinded(engine, snapshot, f"Could not look: {blind}", dry_run=dry_run)
 
     try:
         await check_cap(snapshot.stuck_total, snapshot.reaped_last_hour, caps)
@@ -136,10 +145,9 @@ async def sweep(
     source = Source.APPROVED if approves else Source.WATCHDOG
     minutes = threshold // timedelta(minutes=1)
     reason = f"{source}: exceeded the {minutes}-minute threshold without completing"
-    results = [
-        await settle(engine, site, snapshot, reason=reason, source=source, dry_run=dry_run)
-        for site in snapshot.stuck
-    ]
+    results = await settle_all(
+        engine, snapshot, Act(reason, source, dry_run), time_left=lambda: sites_until - monotonic()
+    )
 
     notices = None if dry_run else await _deliver(engine)
     ending, message = conclude(
@@ -153,46 +161,16 @@ async def sweep(
     return _state(ending, message)
 
 
-async def settle(
-    engine: AsyncEngine,
-    site: Candidate,
-    snapshot: Snapshot,
-    *,
-    reason: str,
-    source: Source,
-    dry_run: bool,
-) -> Result:
-    """Look at one site again and fail it if it is still stuck. Its trouble is its own."""
-    log = get_run_logger()
-    run_id = UUID(flow_run.id)
-    try:
-        outcome = await refresh_site(engine, site)
-        if outcome is None and dry_run:
-            outcome = Outcome.WOULD_REAP
-        if outcome is None:
-            outcome = await fail_site_terminally(
-                engine,
-                site,
-                reason=reason,
-                source=source,
-                flow_run_id=run_id,
-                cutoff=snapshot.cutoff,
-            )
-    except Exception as error:  # noqa: BLE001  (whatever happens to one site, the others go on)
-        why = str(error) if isinstance(error, DatabaseError) else one_line(repr(error), 300)
-        log.error("%s: errored: %s", site, why)
-        return Result(site, Outcome.ERRORED, why)
-    log.info(
-        "%s: %s; started %s, %s before the sweep, last step %s",
-        site,
-        in_words(outcome),
-        site.attempt,
-        duration(snapshot.age(site)),
-        site.step or "unknown",
+async def _blinded(
+    engine: AsyncEngine, snapshot: Snapshot, message: str, *, dry_run: bool
+) -> State[Any]:
+    """End red where most of what is in flight can't be read, with the list of it."""
+    get_run_logger().error(message)
+    notices = None if dry_run else await _deliver(engine)
+    await publish_report(
+        message, report("Failed", message, snapshot, [], approves=None, notices=notices)
     )
-    if outcome is Outcome.REAPED:
-        announce_reaped(site, reason, source, run_id)
-    return Result(site, outcome)
+    return Failed(message=message)
 
 
 async def _refused(
@@ -234,7 +212,10 @@ async def _refused(
 async def _deliver(engine: AsyncEngine) -> Deliveries | NotLookedUp:
     """Send what this run, earlier ones and the chain left owed."""
     try:
-        return await deliver_owed(engine)
+        with anyio.fail_after(DELIVERIES_WITHIN):
+            return await deliver_owed(engine)
+    except TimeoutError:
+        return NotLookedUp(f"the database gave no answer within {DELIVERIES_WITHIN} seconds")
     except DatabaseError as error:
         return NotLookedUp(str(error))
 

@@ -89,6 +89,10 @@ class CapExceeded(Explained):
         )
 
 
+class NotMarked(Explained):
+    """A site that nothing protects from being failed does not carry the mark."""
+
+
 class NotApprovable(Explained):
     """There is no such refusal to approve. Nothing was changed."""
 
