@@ -28,6 +28,7 @@ from provisioning.errors import (
     Explained,
     GaveUp,
     NotInFlight,
+    NotMarked,
     SettingsInvalid,
     UnknownSite,
     Unstampable,
@@ -169,7 +170,7 @@ async def _fail(
             teardown=teardown,
             flow_run_id=UUID(flow_run.id),
         )
-    except DatabaseError as error:
+    except (DatabaseError, NotMarked) as error:
         return Failed(message=f"{why}. Not recorded, left to the sweep: {error}")
     match outcome:
         case Outcome.REAPED:

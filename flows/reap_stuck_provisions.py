@@ -5,6 +5,7 @@ to notice: it asks the database, and the database decides each site.
 """
 
 from datetime import timedelta
+from time import monotonic
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -17,12 +18,13 @@ from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from flows.refusing import refuse_to_act
+from flows.sites import Act, settle_all
 from flows.ui.clock import which_is_right
 from flows.ui.deliveries import deliver_or_say
 from flows.ui.links import on_the_ui, run_page
 from flows.ui.log import log_snapshot
 from flows.ui.origin import by_person, name_for_list
-from flows.ui.publish import announce_reaped, ended, name_run, publish_report
+from flows.ui.publish import ended, name_run, publish_report
 from provisioning.database import database
 from provisioning.errors import (
     CapExceeded,
@@ -34,23 +36,24 @@ from provisioning.errors import (
 )
 from provisioning.failures import Source
 from provisioning.settings import settings
-from provisioning.site_state import Outcome
 from provisioning.sweep.caps import Caps
 from provisioning.sweep.refusals import LISTED
 from provisioning.sweep.report import report
-from provisioning.sweep.result import Result, conclude, in_words, nearness
-from provisioning.sweep.snapshot import Candidate, Snapshot
-from provisioning.text import duration, one_line
+from provisioning.sweep.result import blindness, conclude, nearness
+from provisioning.sweep.snapshot import Snapshot
+from provisioning.text import one_line
 from tasks.answer_refusals import answer_refusals
 from tasks.check_cap import check_cap
-from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
 from tasks.query_stuck_sites import query_stuck_sites
 from tasks.read_refusals import read_refusals
-from tasks.refresh_site import refresh_site
 
 FLOW_TIMEOUT = 900
 """Seconds for one run. What it did stays done; the rest is the next sweep's."""
+
+SITES_WITHIN = 600
+"""Seconds in which a run begins to handle sites, so that it ends by itself: with what is owed
+delivered, and a report that says what it did not reach."""
 
 UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
@@ -124,7 +127,7 @@ async def sweep(
 ) -> State[Any]:
     """One sweep: query, cap check, and for each site a re-check and the terminal failure."""
     log = get_run_logger()
-    run_id = UUID(flow_run.id)
+    run_id, sites_until = UUID(flow_run.id), monotonic() + SITES_WITHIN
     try:
         approves = await find_refusal(engine, approved, only_step) if approved else None
         if approves:
@@ -141,6 +144,9 @@ async def sweep(
     except (DatabaseUnready, DatabaseError) as error:
         return Failed(message=f"Could not look: {error}")
     log_snapshot(snapshot)
+    blind = blindness(snapshot)
+    if blind:
+        return await _blinded(engine, snapshot, f"Could not look: {blind}", dry_run=dry_run)
 
     person = by_person() or past.own is not None  # Retry of a refusal is a person's act
     held_back = not approves and (dry_run or not person)
@@ -168,19 +174,8 @@ async def sweep(
     source = Source.APPROVED if approves else Source.WATCHDOG
     minutes = threshold // timedelta(minutes=1)
     reason = f"{source}: exceeded the {minutes}-minute threshold without completing"
-    results = [
-        await settle(
-            engine,
-            site,
-            snapshot,
-            reason=reason,
-            source=source,
-            person=person,
-            note=note,
-            dry_run=dry_run,
-        )
-        for site in snapshot.stuck
-    ]
+    act = Act(reason, source, by_person=person, note=note, dry_run=dry_run)
+    results = await settle_all(engine, snapshot, act, time_left=lambda: sites_until - monotonic())
 
     notices = None if dry_run else await deliver_or_say(engine)
     ending, message = conclude(
@@ -194,47 +189,13 @@ async def sweep(
     return ended(ending, message)
 
 
-async def settle(
-    engine: AsyncEngine,
-    site: Candidate,
-    snapshot: Snapshot,
-    *,
-    reason: str,
-    source: Source,
-    person: bool,
-    note: str | None,
-    dry_run: bool,
-) -> Result:
-    """Look at one site again and fail it if it is still stuck. Its trouble is its own."""
-    log = get_run_logger()
-    run_id = UUID(flow_run.id)
-    try:
-        outcome = await refresh_site(engine, site)
-        if outcome is None and dry_run:
-            outcome = Outcome.WOULD_REAP
-        if outcome is None:
-            outcome = await fail_site_terminally(
-                engine,
-                site,
-                reason=reason,
-                source=source,
-                flow_run_id=run_id,
-                cutoff=snapshot.cutoff,
-                by_person=person,
-                note=note,
-            )
-    except Exception as error:  # noqa: BLE001  (whatever happens to one site, the others go on)
-        why = str(error) if isinstance(error, DatabaseError) else one_line(repr(error), 300)
-        log.error("%s: errored: %s", site, why)
-        return Result(site, Outcome.ERRORED, why)
-    log.info(
-        "%s: %s; started %s, %s before the sweep, last step %s",
-        site,
-        in_words(outcome),
-        site.attempt,
-        duration(snapshot.age(site)),
-        site.step or "unknown",
+async def _blinded(
+    engine: AsyncEngine, snapshot: Snapshot, message: str, *, dry_run: bool
+) -> State[Any]:
+    """End red where most of what is in flight can't be read, with the list of it."""
+    get_run_logger().error(message)
+    notices = None if dry_run else await deliver_or_say(engine)
+    await publish_report(
+        message, report("Failed", message, snapshot, [], approves=None, notices=notices)
     )
-    if outcome is Outcome.REAPED:
-        announce_reaped(site, reason, source, run_id, note)
-    return Result(site, outcome)
+    return Failed(message=message)

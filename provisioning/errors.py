@@ -81,6 +81,10 @@ class CapExceeded(Explained):
         super().__init__(message)
 
 
+class NotMarked(Explained):
+    """A site that nothing protects from being failed does not carry the mark."""
+
+
 class NotApprovable(Explained):
     """There is no such refusal to approve. Nothing was changed."""
 

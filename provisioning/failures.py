@@ -6,8 +6,10 @@ from uuid import UUID
 
 from sqlalchemy import (
     Boolean,
+    ColumnElement,
     DateTime,
     Text,
+    Update,
     Uuid,
     bindparam,
     cast,
@@ -22,12 +24,23 @@ from sqlalchemy.types import NullType
 
 from provisioning.claims import TO_TEAR_DOWN
 from provisioning.database import autocommit
-from provisioning.errors import DatabaseError
+from provisioning.errors import DatabaseError, NotMarked
 from provisioning.outbox.notices import LONGEST_DOMAIN, Told, owed_for, stable_ids
 from provisioning.schema import SiteId, row_of, sites, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
-from provisioning.stamps import IN_FLIGHT, STARTED, WEBHOOK, WEBHOOK_SECRET, iso, stuck_before
+from provisioning.stamps import (
+    FAILED,
+    IN_FLIGHT,
+    STARTED,
+    WEBHOOK,
+    WEBHOOK_SECRET,
+    iso,
+    stuck_before,
+)
 from provisioning.text import storable
+
+TRIES = 3
+"""How often a mark that changed no row is tried, since the row can change and change back."""
 
 
 class Source(StrEnum):
@@ -73,39 +86,71 @@ async def fail_terminally(
 
     Returns:
         `REAPED`, or how the attempt moved on before it could be. `BUSY` where somebody holds the
-        row for longer than half a second.
+        row for longer than half a second, or where it became none to fail under our eyes: by a
+        hold, say.
 
     Raises:
         DatabaseError: the database did not do it; nothing was changed.
+        NotMarked: nothing stood in the way, and yet there is no mark; nothing was recorded.
     """
+    values = {
+        "site": str(site_id),
+        "attempt": attempt,
+        "reason": storable(reason),
+        "detail": storable(detail) or None,
+        "told": told.value,
+        "source": source.value,
+        "run": flow_run_id,
+        "started_before": started_before,
+        "teardown": teardown,
+        "by_person": by_person,
+        "note": note and storable(note),
+        **stable_ids(site_id, attempt),
+    }
     try:
         async with autocommit(engine) as connection:
-            marked = await row_at(
-                connection,
-                site_id,
-                _FAIL,
-                {
-                    "site": str(site_id),
-                    "attempt": attempt,
-                    "reason": storable(reason),
-                    "detail": storable(detail) or None,
-                    "told": told.value,
-                    "source": source.value,
-                    "run": flow_run_id,
-                    "started_before": started_before,
-                    "teardown": teardown,
-                    "by_person": by_person,
-                    "note": note and storable(note),
-                    **stable_ids(site_id, attempt),
-                },
-            )
-            if marked is not None:
-                return Outcome.REAPED
-            return moved_on(await read_stamps(connection, site_id), attempt) or Outcome.BUSY
+            for _ in range(TRIES):
+                marked = await row_at(connection, site_id, _FAIL, values)
+                if marked is not None and marked.there:
+                    if not marked.entered:
+                        await connection.execute(_count_again(site_id, attempt))
+                    return Outcome.REAPED
+                if marked is not None:
+                    raise NotMarked(
+                        "the mark is not there in what the UPDATE itself returned. Look for a "
+                        f"BEFORE UPDATE trigger on {sites.fullname} that sets its metadata"
+                    )
+                moved = moved_on(await read_stamps(connection, site_id), attempt)
+                if moved:
+                    return moved
+                if await row_at(connection, site_id, _STILL_TO_FAIL, values) is None:
+                    return Outcome.BUSY
     except DatabaseError as error:
         if error.locked:
             return Outcome.BUSY
         raise
+    raise NotMarked(
+        "the UPDATE changed no row although the site is still stuck and nobody holds it. Look for "
+        f"a BEFORE UPDATE trigger on {sites.fullname} that returns NULL, for a rule and for a "
+        "policy"
+    )
+
+
+async def times_marked_again(engine: AsyncEngine, site_id: SiteId, attempt: str) -> int:
+    """How often the mark of a failed attempt was gone and set again, by what is committed now.
+
+    Raises:
+        NotMarked: the mark that was just set is gone already.
+    """
+    async with autocommit(engine) as connection:
+        if moved_on(await read_stamps(connection, site_id), attempt) is None:
+            raise NotMarked(
+                "the mark was set and is gone again. Look for an AFTER UPDATE trigger on "
+                f"{sites.fullname}, or for what saves whole documents over its metadata"
+            )
+        query = select(terminal_failures.c.marked_again).where(*_entry_of(site_id, attempt))
+        found = await connection.execute(query)
+        return found.scalar_one_or_none() or 0
 
 
 async def is_claimed_by(
@@ -113,8 +158,7 @@ async def is_claimed_by(
 ) -> bool:
     """Whether the ledger holds that this flow run failed the attempt."""
     query = select(terminal_failures.c.id).where(
-        terminal_failures.c.site_id == str(site_id),
-        terminal_failures.c.attempt == attempt,
+        *_entry_of(site_id, attempt),
         terminal_failures.c.flow_run_id == flow_run_id,
     )
     async with autocommit(engine) as connection:
@@ -133,14 +177,17 @@ _TEARDOWN = bindparam("teardown", type_=Boolean())
 _BY_PERSON = bindparam("by_person", type_=Boolean())
 _NOTE = bindparam("note", type_=Text())
 
+_TO_FAIL = (
+    row_of(bindparam("site", type_=NullType())),
+    STARTED == _ATTEMPT,
+    IN_FLIGHT,
+    or_(_STARTED_BEFORE.is_(None), stuck_before(_STARTED_BEFORE)),
+)
+_STILL_TO_FAIL = select(sites.c.id).where(*_TO_FAIL)
+
 _MARK = (
     update(sites)
-    .where(
-        row_of(bindparam("site", type_=NullType())),
-        STARTED == _ATTEMPT,
-        IN_FLIGHT,
-        or_(_STARTED_BEFORE.is_(None), stuck_before(_STARTED_BEFORE)),
-    )
+    .where(*_TO_FAIL)
     .values(
         metadata=sites.c.metadata.concat(
             func.jsonb_build_object(
@@ -161,6 +208,7 @@ _MARK = (
         WEBHOOK.label("webhook"),
         WEBHOOK_SECRET.label("webhook_secret"),
         *TO_TEAR_DOWN,
+        FAILED.is_not(None).label("there"),  # of the row as it is now, triggers included
     )
     .cte("mark")
 )
@@ -178,7 +226,7 @@ _ENTRY = (
             *(_FAILURE_ID, cast(_MARK.c.id, Text)),
             *(func.left(_MARK.c.domain, LONGEST_DOMAIN), _ATTEMPT),
             *(func.now(), _REASON, _DETAIL, _SOURCE, _RUN, _BY_PERSON, _NOTE),
-        ),
+        ).where(_MARK.c.there),
     )
     .on_conflict_do_nothing()
     .returning(*terminal_failures.c)
@@ -187,4 +235,16 @@ _ENTRY = (
 
 _OWED = owed_for(_MARK, _ENTRY, told=_TOLD, teardown=_TEARDOWN).cte("owed")
 
-_FAIL = select(_MARK.c.id).add_cte(_ENTRY, _OWED)
+_FAIL = select(_MARK.c.there, select(_ENTRY.c.id).exists().label("entered")).add_cte(_ENTRY, _OWED)
+
+
+def _count_again(site_id: SiteId, attempt: str) -> Update:
+    return (
+        update(terminal_failures)
+        .where(*_entry_of(site_id, attempt))
+        .values(marked_again=terminal_failures.c.marked_again + 1)
+    )
+
+
+def _entry_of(site_id: SiteId, attempt: str) -> tuple[ColumnElement[bool], ...]:
+    return terminal_failures.c.site_id == str(site_id), terminal_failures.c.attempt == attempt

@@ -113,6 +113,7 @@ terminal_failures = Table(
     Column("flow_run_id", Uuid),
     Column("by_person", Boolean, nullable=False, server_default=text("false")),
     Column("note", Text),
+    Column("marked_again", Integer, nullable=False, server_default=text("0")),
     UniqueConstraint("site_id", "attempt", name="terminal_failures_site_attempt"),
     CheckConstraint("source IN ('watchdog', 'approved', 'chain')", name="terminal_failures_source"),
     Index("terminal_failures_watchdog", "failed_at", postgresql_where=text("source = 'watchdog'")),

@@ -27,6 +27,8 @@ class Outcome(StrEnum):
     BUSY = "busy"
     """Somebody holds the row, or changes it under our eyes: the next sweep looks again."""
     ERRORED = "errored"
+    NOT_REACHED = "not_reached"
+    """The run's time was up, or the database was gone."""
     WOULD_REAP = "would_reap"
     """Still stuck at the re-check of a dry run."""
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from prefect.runtime import task_run
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.failures import Source, fail_terminally, is_claimed_by
+from provisioning.failures import Source, fail_terminally, is_claimed_by, times_marked_again
 from provisioning.outbox.notices import Told
 from provisioning.settings import settings
 from provisioning.site_state import Outcome
@@ -25,8 +25,12 @@ async def fail_site_terminally(
     cutoff: datetime,
     by_person: bool,
     note: str | None,
-) -> Outcome:
-    """Fail the attempt if it is still stuck at this very moment."""
+) -> tuple[Outcome, int]:
+    """Fail the attempt if it is still stuck at this very moment, and see that the mark is there.
+
+    Returns:
+        What became of it, and how often its mark was gone and set again, this time included.
+    """
     outcome = await fail_terminally(
         engine,
         site.site_id,
@@ -47,5 +51,7 @@ async def fail_site_terminally(
         and task_run.run_count > 1
         and await is_claimed_by(engine, site.site_id, site.attempt, flow_run_id)
     ):
-        return Outcome.REAPED
-    return outcome
+        outcome = Outcome.REAPED
+    if outcome is not Outcome.REAPED:
+        return outcome, 0
+    return outcome, await times_marked_again(engine, site.site_id, site.attempt)

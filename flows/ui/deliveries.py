@@ -1,5 +1,6 @@
 """The deliveries of a run, in its log."""
 
+import anyio
 from prefect import get_run_logger
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -13,6 +14,9 @@ from provisioning.settings import settings
 from provisioning.sweep.result import NotLookedUp
 from tasks.deliver_notice import deliver_notice
 from tasks.list_owed import list_owed
+
+DELIVERIES_WITHIN = 150
+"""Seconds for all deliveries, which take a minute unless the database is gone."""
 
 
 async def deliver_owed(engine: AsyncEngine) -> Deliveries:
@@ -48,6 +52,9 @@ async def deliver_owed(engine: AsyncEngine) -> Deliveries:
 async def deliver_or_say(engine: AsyncEngine) -> Deliveries | NotLookedUp:
     """As `deliver_owed`; where what is owed can't be looked up, why."""
     try:
-        return await deliver_owed(engine)
+        with anyio.fail_after(DELIVERIES_WITHIN):
+            return await deliver_owed(engine)
+    except TimeoutError:
+        return NotLookedUp(f"the database gave no answer within {DELIVERIES_WITHIN} seconds")
     except DatabaseError as error:
         return NotLookedUp(str(error))

@@ -39,6 +39,7 @@ TO_READ = (
 TO_WRITE = (
     Right(sites.fullname, "UPDATE", sites.c.metadata.name),
     Right(terminal_failures.fullname, "INSERT"),
+    Right(terminal_failures.fullname, "UPDATE", terminal_failures.c.marked_again.name),
     *(Right(notices.fullname, privilege) for privilege in ("INSERT", "UPDATE")),
     *(Right(sweep_refusals.fullname, what) for what in ("INSERT", "UPDATE", "DELETE")),
 )
@@ -58,7 +59,7 @@ class Facts:
         kind: the `relkind` of the platform's table; None where none is seen by that name.
         lookalikes: where `kind` is None, relations that may be the one that was meant.
         columns: the type of each column that the sweep reads and that is there.
-        missing: tables of ours that are not seen.
+        missing: tables of ours that are not seen, and columns that they lack.
         function: whether the function that reads stamps is this program's; None where none is seen.
         index: "ready", "invalid" or "other"; None where none is seen by its name on the table.
         guarded: the tables to which row security applies for this role.
@@ -129,7 +130,15 @@ SELECT current_database() AS database,
        (SELECT coalesce(jsonb_object_agg(attname, format_type(atttypid, atttypmod)), '{}')
           FROM pg_attribute JOIN site ON attrelid = oid
          WHERE attname = ANY (:columns) AND NOT attisdropped) AS columns,
-       ARRAY(SELECT shown FROM found WHERE number > 1 AND oid IS NULL ORDER BY number) AS missing,
+       ARRAY(SELECT shown FROM found WHERE number > 1 AND oid IS NULL
+             UNION ALL
+             SELECT f.shown || '.' || attname
+               FROM unnest(CAST(:own_tables AS text[]), CAST(:own_columns AS text[]))
+                 AS own(shown, attname)
+               JOIN found f USING (shown)
+              WHERE oid IS NOT NULL AND attname NOT IN (
+                SELECT a.attname FROM pg_attribute a WHERE attrelid = oid AND NOT attisdropped)
+       ) AS missing,
        (SELECT prosrc = :body FROM pg_proc JOIN function USING (oid)) AS function,
        (SELECT CASE WHEN NOT (indisvalid AND indisready) THEN 'invalid'
                     WHEN right(translate(pg_get_expr(indexprs, indrelid), '"', ''), length(:key))
@@ -164,6 +173,8 @@ _ASKED = {
     "index": IN_FLIGHT_INDEX,
     "key": KEY.replace('"', ""),
     "predicate": PREDICATE.replace('"', ""),
+    "own_tables": [table.fullname for table in _TABLES[1:] for _ in table.columns],
+    "own_columns": [column.name for table in _TABLES[1:] for column in table.columns],
     "tables": [right.table for right in _NEEDED],
     "privileges": [right.privilege for right in _NEEDED],
     "on_columns": [right.column for right in _NEEDED],

@@ -15,8 +15,8 @@ from markupsafe import Markup
 from provisioning.errors import CapExceeded
 from provisioning.outbox.dispatcher import Deliveries
 from provisioning.site_state import Outcome
-from provisioning.sweep.grouping import by_start, by_step, span
-from provisioning.sweep.result import Ending, NoticesSent, Result, in_words
+from provisioning.sweep.grouping import by_step, span
+from provisioning.sweep.result import Ending, NoticesSent, Result, is_trouble
 from provisioning.sweep.snapshot import PastSweep, Snapshot
 from provisioning.text import cell, duration
 
@@ -25,7 +25,7 @@ ROWS = 200
 
 
 def report(
-    ending: Ending,
+    ending: str,
     message: str,
     snapshot: Snapshot,
     results: Sequence[Result],
@@ -42,9 +42,10 @@ def report(
     return _render(
         "sweep",
         ending=ending,
+        incomplete=ending == Ending.INCOMPLETE,
         message=message,
         snapshot=snapshot,
-        results=sorted(results, key=lambda result: result.outcome is not Outcome.ERRORED),
+        results=sorted(results, key=lambda result: not is_trouble(result, snapshot)),
         reaped=by_step(reaped),
         approves=approves,
         deliveries=_looked_up(notices),
@@ -81,8 +82,8 @@ def refusal_report(
         form=form,
         deployment=deployment,
         hour=hour,
-        steps=by_step(snapshot.stuck),
-        starts=by_start(snapshot.stuck),
+        steps=snapshot.groups.steps,
+        starts=snapshot.groups.starts,
         deliveries=_looked_up(notices),
     )
 
@@ -100,11 +101,6 @@ def _second(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S}"
 
 
-def _outcome(result: Result) -> str:
-    words = in_words(result.outcome)
-    return f"{words}: {result.reason}" if result.reason else words
-
-
 _PAGES = Environment(
     loader=PackageLoader("provisioning.sweep"),
     autoescape=True,  # so that a macro's result is known as markup; `_shown` does the escaping
@@ -120,7 +116,6 @@ _PAGES.filters |= {
     "duration": duration,
     "link": Markup,  # an address that this program made
     "number": lambda number: f"{number:,}",
-    "outcome": _outcome,
     "second": _second,
     "span": lambda group: span(group.first, group.last).removeprefix("at "),
     "upto": lambda text, limit: Markup(cell(str(text), limit)),  # noqa: S704

@@ -14,7 +14,7 @@ from provisioning.sweep.caps import Caps, Standing, half
 from provisioning.sweep.grouping import largest_group
 from provisioning.sweep.refusals import Past
 from provisioning.sweep.snapshot import Candidate, Snapshot
-from provisioning.text import count, duration
+from provisioning.text import count, duration, sentences
 
 NEAR = 0.8
 """The part of a cap from which a run says that the refusal is near."""
@@ -37,11 +37,21 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one candidate, and the reason where there is more to say."""
+    """What became of one candidate, and the reason where there is more to say.
+
+    Attributes:
+        marked_again: how often the mark of this attempt was gone and set again, this time included.
+    """
 
     candidate: Candidate
     outcome: Outcome
     reason: str = ""
+    marked_again: int = 0
+
+    def __str__(self) -> str:
+        again = "once" if self.marked_again == 1 else f"{self.marked_again:,} times"
+        lost = f"its mark was gone {again} and is set again" if self.marked_again else ""
+        return ": ".join(filter(None, [in_words(self.outcome), lost, self.reason]))
 
 
 _IN_WORDS = {
@@ -53,6 +63,7 @@ _IN_WORDS = {
     Outcome.VANISHED: "deleted meanwhile",
     Outcome.BUSY: "busy, left to the next sweep",
     Outcome.ERRORED: "errored",
+    Outcome.NOT_REACHED: "not reached",
 }
 
 
@@ -81,6 +92,28 @@ NoticesSent = Deliveries | NotLookedUp | None
 """What came of the notices; None where a dry run sends none."""
 
 
+LONG = 2
+"""From so many thresholds on, a site that is busy at its re-check is nobody's passing business."""
+
+LOST_OFTEN = 2
+"""From so many times on, a mark that is gone again was not lost to a single stale write."""
+
+
+def stays_busy(result: Result, snapshot: Snapshot) -> bool:
+    """Whether somebody holds a site that has been stuck for long."""
+    long = snapshot.age(result.candidate) >= LONG * snapshot.threshold
+    return result.outcome is Outcome.BUSY and long
+
+
+def is_trouble(result: Result, snapshot: Snapshot) -> bool:
+    """Whether a person must look at what became of a site, however many others went well."""
+    return (
+        result.outcome in (Outcome.ERRORED, Outcome.NOT_REACHED)
+        or stays_busy(result, snapshot)
+        or result.marked_again >= LOST_OFTEN
+    )
+
+
 def conclude(
     snapshot: Snapshot,
     results: Sequence[Result],
@@ -96,21 +129,78 @@ def conclude(
     ending = Ending.CLEAN
     if numbers[Outcome.REAPED]:
         ending = Ending.REAPED
-    if numbers[Outcome.ERRORED] or _left_over(notices):
+    if any(is_trouble(result, snapshot) for result in results) or _left_over(notices):
         ending = Ending.INCOMPLETE
     if dry_run:
         ending = Ending.REHEARSED
-    sentences = [
+    return ending, sentences(
         *(["Dry run, nothing was changed"] if dry_run else []),
         *([f"Approves {approves}"] if approves else []),
         *([f"Note: {note.rstrip('.')}"] if note else []),
         *_found(snapshot, results, approves),
+        *_trouble_in_words(results, snapshot),
+        *(["Approve the same run again to go on"] if approves and _unfinished(numbers) else []),
         *([near] if near else []),
         *_said_of(notices),
-        f"In flight when it looked: {snapshot.in_flight:,}, "
-        f"with an unreadable start: {snapshot.unreadable_total:,}",
+        in_flight_in_words(snapshot),
+    )
+
+
+def _unfinished(numbers: Counter[Outcome]) -> bool:
+    return bool(numbers[Outcome.NOT_REACHED] or numbers[Outcome.ERRORED] or numbers[Outcome.BUSY])
+
+
+def _trouble_in_words(results: Sequence[Result], snapshot: Snapshot) -> list[str]:
+    held = sum(stays_busy(result, snapshot) for result in results)
+    lost = sum(result.marked_again > 0 for result in results)
+    return [
+        *(
+            [
+                f"{count(held, 'busy site')} stuck for more than "
+                f"{duration(LONG * snapshot.threshold)}: the report says who holds the row"
+            ]
+            if held
+            else []
+        ),
+        *(
+            [
+                f"{count(lost, 'mark')} of an earlier sweep gone and set again: something saves "
+                "whole documents over it, or takes it out"
+            ]
+            if lost
+            else []
+        ),
     ]
-    return ending, ". ".join(sentences) + "."
+
+
+def in_flight_in_words(snapshot: Snapshot) -> str:
+    """What else was in flight, and what is left alone."""
+    aside = [
+        f"with an unreadable start: {snapshot.unreadable_total:,}",
+        *([f"on hold: {snapshot.on_hold_total:,}"] if snapshot.on_hold_total else []),
+        *([f"before a deadline: {snapshot.waiting_total:,}"] if snapshot.waiting_total else []),
+    ]
+    return f"In flight when it looked: {snapshot.in_flight:,}, {', '.join(aside)}"
+
+
+BLIND_FROM = 5
+"""The fewest unreadable sites that blind a sweep, if they are most of those in flight."""
+
+
+def blindness(snapshot: Snapshot) -> str | None:
+    """Why this sweep did not see what it is there for; None where it did.
+
+    A platform that changes how it writes its stamps makes every site unreadable at once.
+    """
+    unreadable, in_flight = snapshot.unreadable_total, snapshot.in_flight
+    if unreadable < BLIND_FROM or 2 * unreadable <= in_flight:
+        return None
+    return sentences(
+        f"{unreadable:,} of {in_flight:,} sites in flight can't be read, the first of them "
+        f"{snapshot.unreadable[0]}: {snapshot.unreadable[0].stamp or '(empty)'}",
+        "Nothing was changed. Look at how the platform writes its stamps: the README has the forms "
+        "that are read",
+    )
 
 
 def _found(
@@ -157,19 +247,18 @@ def refuse(
         stands: whether this one holds later scheduled sweeps back.
         notices: those owed are sent also when a sweep refuses.
     """
-    sentences = [
+    return sentences(
         f"Dry run, nothing was changed. A sweep would refuse: {refusal}"
         if dry_run
         else f"{refusal}: nothing was changed",
-        largest_group(snapshot.stuck),
+        largest_group(snapshot.groups),
         f"The oldest started {duration(snapshot.age(snapshot.stuck[0]))} ago",
         *([] if dry_run else [_streak(past)]),
         *([_refused_before(past.own)] if past.own and not dry_run else []),
         _what_is_next(refusal, past.standing, stands=stands),
         "Something systemic broke: a person must look before anything is let through",
         *_said_of(notices),
-    ]
-    return ". ".join(sentences) + "."
+    )
 
 
 def _streak(past: Past) -> str:
@@ -202,8 +291,10 @@ def _minute(instant: datetime) -> str:
 
 def nearness(found: int, reaped_last_hour: int, caps: Caps) -> str | None:
     """A word of warning from four fifths of a cap on, before the first refusal."""
+    if caps.per_hour is None:  # an approval, whose cap is what the refusal listed
+        return None
     if found >= NEAR * caps.per_run:
         return f"Near the cap of a run: {found:,} of {caps.per_run:,}"
-    if caps.per_hour and found and found + reaped_last_hour >= NEAR * caps.per_hour:
+    if found and found + reaped_last_hour >= NEAR * caps.per_hour:
         return f"Near the cap of an hour: {found + reaped_last_hour:,} of {caps.per_hour:,}"
     return None

@@ -26,7 +26,11 @@ from provisioning.database import Connection, autocommit, snapshot
 from provisioning.schema import SiteId, sites, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps
 from provisioning.stamps import (
+    BEFORE_DEADLINE,
+    DEADLINE,
+    HOLD,
     INDEXED,
+    ON_HOLD,
     STARTED,
     STARTED_INSTANT,
     STEP,
@@ -34,11 +38,12 @@ from provisioning.stamps import (
     UNREADABLE_STAMP,
     stuck_before,
 )
+from provisioning.sweep.grouping import NO_GROUPS, Groups, grouped, groups_query
 from provisioning.sweep.preflight import require_ready
 from provisioning.text import one_line, site_name
 
-UNREADABLE_LIMIT = 100
-"""Unreadable rows that one sweep reads; the total is exact all the same."""
+LISTED_ASIDE = 100
+"""The most sites of a kind that a sweep lists beside the stuck; their totals are exact."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +73,37 @@ class Unreadable:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """A site that is not reaped although its attempt is in flight, and the stamp that says so."""
+
+    site_id: SiteId
+    domain: str
+    stamp: str
+
+    def __str__(self) -> str:
+        return site_name(self.site_id, self.domain)
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """One consistent look at the table, by the database's clock.
 
-    `stuck` and `unreadable` are bounded, oldest first; the totals are exact.
+    The lists are bounded, `stuck` with the oldest first; the totals are exact.
+
+    Attributes:
+        looked_at: when.
+        cutoff: what started before it is stuck.
+        stuck: the candidates.
+        stuck_total: how many there are.
+        unreadable: sites in flight of which nobody can say since when, or until when.
+        unreadable_total: how many there are.
+        in_flight: how many sites are in flight, the unreadable ones included.
+        reaped_last_hour: how many the watchdog reaped in the hour before.
+        on_hold: the sites in flight that somebody looks at, with what the hold says.
+        on_hold_total: how many there are.
+        waiting: the sites that would be stuck but for a deadline of their own, which is not over.
+        waiting_total: how many there are.
+        groups: all the stuck by last step and by start time.
     """
 
     looked_at: datetime
@@ -84,6 +116,16 @@ class Snapshot:
     reaped_last_hour: int
     stuck_beside: int = 0
     """Stuck as well, but none of those that were asked for."""
+    on_hold: tuple[SetAside, ...] = ()
+    on_hold_total: int = 0
+    waiting: tuple[SetAside, ...] = ()
+    waiting_total: int = 0
+    groups: Groups = NO_GROUPS
+
+    @property
+    def threshold(self) -> timedelta:
+        """How long ago an attempt must have started, to be stuck."""
+        return self.looked_at - self.cutoff
 
     def age(self, candidate: Candidate) -> timedelta:
         """How long ago the candidate's attempt started, when the sweep looked."""
@@ -109,16 +151,17 @@ def stuck_query() -> Select[Any]:
     )
 
 
-def _unreadable_query() -> Select[Any]:
+def _listed(condition: ColumnElement[bool], stamp: ColumnElement[str]) -> Select[Any]:
+    """The first sites for which a condition is true, with the stamp that makes it so."""
     return (
         select(
             sites.c.id,
             func.left(cast(sites.c.domain, Text), 253).label("domain"),
-            func.left(UNREADABLE_STAMP, 200).label("stamp"),
+            func.left(stamp, 200).label("stamp"),
         )
-        .where(UNREADABLE)
+        .where(condition)
         .order_by(sites.c.id)
-        .limit(UNREADABLE_LIMIT)
+        .limit(LISTED_ASIDE)
     )
 
 
@@ -126,14 +169,21 @@ _WATCHDOGS_LAST_HOUR = (
     terminal_failures.c.source == literal_column("'watchdog'"),
     not_(terminal_failures.c.by_person),
     terminal_failures.c.failed_at > func.now() - timedelta(hours=1),
+    # A row of the future, such as a clock that was wrong leaves behind, is not of the last hour.
+    terminal_failures.c.failed_at <= func.now(),
 )
+
+# The presence of a deadline first: to read one takes longer, and few sites have any.
+_WAITING = and_(DEADLINE.is_not(None), BEFORE_DEADLINE, STARTED_INSTANT < _CUTOFF, not_(ON_HOLD))
 
 _NUMBERS = select(
     func.now().label("now"),
     _CUTOFF.label("cutoff"),
-    select(func.count()).select_from(sites).where(INDEXED).scalar_subquery().label("in_flight"),
     select(func.count()).where(*_WATCHDOGS_LAST_HOUR).scalar_subquery().label("reaped_last_hour"),
-)
+    func.count().label("in_flight"),
+    func.count().filter(ON_HOLD).label("on_hold"),
+    func.count().filter(_WAITING).label("waiting"),
+).where(INDEXED)
 
 
 async def look(
@@ -165,18 +215,23 @@ async def look(
                 stuck_query().where(chosen), {"threshold": threshold, "limit": limit}
             )
         ).all()
-        unreadable = (await connection.execute(_unreadable_query())).all()
+
+        async def aside(condition: ColumnElement[bool], stamp: ColumnElement[str]) -> list[Any]:
+            query = _listed(condition, stamp)
+            return list(await connection.execute(query, {"threshold": threshold}))
+
+        unreadable = await aside(UNREADABLE, UNREADABLE_STAMP)
+        on_hold = await aside(ON_HOLD, HOLD) if numbers.on_hold else []
+        waiting = await aside(_WAITING, DEADLINE) if numbers.waiting else []
+        groups = NO_GROUPS
+        if stuck:
+            query = groups_query(and_(stuck_before(_CUTOFF), chosen))
+            groups = grouped(await connection.execute(query, {"threshold": threshold}))
         return Snapshot(
             looked_at=numbers.now,
             cutoff=numbers.cutoff,
             stuck=tuple(_candidate(row) for row in stuck),
-            stuck_total=(
-                len(stuck)
-                if len(stuck) < limit
-                else await _count(
-                    connection, and_(stuck_before(_CUTOFF), chosen), threshold=threshold
-                )
-            ),
+            stuck_total=groups.total,
             stuck_beside=(
                 0
                 if among is None
@@ -184,16 +239,19 @@ async def look(
                     connection, and_(stuck_before(_CUTOFF), not_(among)), threshold=threshold
                 )
             ),
-            unreadable=tuple(
-                Unreadable(row.id, one_line(row.domain), one_line(row.stamp)) for row in unreadable
-            ),
+            unreadable=tuple(Unreadable(*_shown(row)) for row in unreadable),
             unreadable_total=(
                 len(unreadable)
-                if len(unreadable) < UNREADABLE_LIMIT
+                if len(unreadable) < LISTED_ASIDE
                 else await _count(connection, UNREADABLE)
             ),
             in_flight=numbers.in_flight,
             reaped_last_hour=numbers.reaped_last_hour,
+            on_hold=tuple(SetAside(*_shown(row)) for row in on_hold),
+            on_hold_total=numbers.on_hold,
+            waiting=tuple(SetAside(*_shown(row)) for row in waiting),
+            waiting_total=numbers.waiting,
+            groups=groups,
         )
 
 
@@ -229,7 +287,10 @@ def _candidate(row: Row[Any]) -> Candidate:
     return Candidate(row.id, one_line(row.domain), row.attempt, row.started_at, one_line(row.step))
 
 
-async def _count(connection: Connection, condition: Any, **bounds: Any) -> int:
-    return (
-        await connection.execute(select(func.count()).select_from(sites).where(condition), bounds)
-    ).scalar_one()
+def _shown(row: Row[Any]) -> tuple[SiteId, str, str]:
+    return row.id, one_line(row.domain), one_line(row.stamp)
+
+
+async def _count(connection: Connection, condition: ColumnElement[bool], **bounds: Any) -> int:
+    query = select(func.count()).select_from(sites).where(condition)
+    return int((await connection.execute(query, bounds)).scalar_one())

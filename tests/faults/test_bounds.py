@@ -269,6 +269,30 @@ def test_a_server_process_that_stops_in_mid_statement(
     assert ended.seconds < 15 + 10
 
 
+@pytest.mark.guarantee(
+    fault="a database process that stops in mid-run (G32)",
+    holds="that site is errored, the others are not asked for: Incomplete, not reached, reported",
+)
+def test_a_database_that_goes_silent_in_mid_run(
+    postgres: LocalPostgres, migrated_template: str, prefect_api: str
+) -> None:
+    with own_database(postgres, migrated_template, "goes_silent") as url:
+        query(url, SLOW_FUNCTION)
+        query(url, f"{SLOW_TRIGGER} EXECUTE FUNCTION slow()")
+        environment = {"PROVISION_DATABASE_URL": url, "PREFECT_API_URL": prefect_api}
+        sweep = Sweeping("flows.sites.SITE_SECONDS=5", **environment)
+        backend = marking(url)
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            ended = sweep.end(within=STARTUP + 30)
+        finally:
+            os.kill(backend, signal.SIGCONT)
+            sweep.close()
+    assert ended.name == "Incomplete"
+    assert "1 errored, 1 not reached" in ended.message
+    assert "the database was gone" in ended.log
+
+
 def marking(url: str) -> int:
     """The process that serves a sweep in the middle of a mark."""
     deadline = time.monotonic() + 120

@@ -141,7 +141,7 @@ async def test_a_site_that_finishes_between_the_query_and_the_recheck_is_not_tou
 async def test_a_sweep_that_has_to_wait_for_the_row_decides_on_what_it_finds_then(
     sweep: Sweep, sites: Sites, database_url: str, change: Any, said: str
 ) -> None:
-    await sites.add_started(1)
+    await sites.add_started(1, stamp(timedelta(minutes=45)))
     async with await psycopg.AsyncConnection.connect(database_url) as chain:
         await chain.execute(
             "UPDATE sites SET metadata = metadata || %s WHERE id = 1", [json.dumps(change or {})]

@@ -9,10 +9,19 @@ from provisioning.errors import CapExceeded
 from provisioning.site_state import Outcome
 from provisioning.sweep.approvals import Refusal
 from provisioning.sweep.caps import Caps, Standing
-from provisioning.sweep.grouping import by_start, by_step, largest_group
+from provisioning.sweep.grouping import Groups, by_step, largest_group
 from provisioning.sweep.refusals import Past
 from provisioning.sweep.report import ROWS, refusal_report, report
-from provisioning.sweep.result import Ending, Result, conclude, nearness, refuse
+from provisioning.sweep.result import (
+    Ending,
+    NotLookedUp,
+    Result,
+    blindness,
+    conclude,
+    in_flight_in_words,
+    nearness,
+    refuse,
+)
 from provisioning.sweep.snapshot import Candidate, Snapshot, Unreadable
 
 NOW = datetime(2025, 1, 15, 15, 30, tzinfo=UTC)
@@ -33,6 +42,7 @@ def snapshot(*stuck: Candidate, total: int | None = None, **more: object) -> Sna
         "unreadable_total": 0,
         "in_flight": len(stuck),
         "reaped_last_hour": 0,
+        "groups": Groups(len(stuck), steps=tuple(by_step(stuck))),
     }
     return Snapshot(**(facts | more))  # type: ignore[arg-type]
 
@@ -45,7 +55,8 @@ def outcomes(*chosen: Outcome) -> list[Result]:
     ("results", "dry_run", "ending"),
     [
         ([], False, Ending.CLEAN),
-        ([Outcome.FINISHED, Outcome.BUSY, Outcome.VANISHED], False, Ending.CLEAN),
+        ([Outcome.FINISHED, Outcome.VANISHED], False, Ending.CLEAN),
+        ([Outcome.REAPED, Outcome.NOT_REACHED], False, Ending.INCOMPLETE),
         ([Outcome.REAPED, Outcome.FINISHED], False, Ending.REAPED),
         ([Outcome.REAPED, Outcome.ERRORED], False, Ending.INCOMPLETE),
         ([Outcome.ERRORED], False, Ending.INCOMPLETE),
@@ -59,6 +70,81 @@ def test_the_state_of_a_run(results: list[Outcome], dry_run: bool, ending: Endin
     assert (
         conclude(seen, made, dry_run=dry_run, near=None, approves=None, notices=None)[0] is ending
     )
+
+
+@pytest.mark.parametrize(
+    ("age", "ending"),
+    [(timedelta(minutes=59), Ending.CLEAN), (timedelta(minutes=60), Ending.INCOMPLETE)],
+)
+def test_a_busy_site_needs_a_person_from_twice_the_threshold_on(
+    age: timedelta, ending: Ending
+) -> None:
+    busy = Result(candidate(1, age=age), Outcome.BUSY, "process 7 of role app holds it")
+    made, message = conclude(
+        snapshot(busy.candidate), [busy], dry_run=False, near=None, approves=None, notices=None
+    )
+    assert made is ending
+    assert ("1 busy site stuck for more than 1 h" in message) is (ending is Ending.INCOMPLETE)
+
+
+@pytest.mark.parametrize(
+    ("times", "ending"), [(0, Ending.REAPED), (1, Ending.REAPED), (2, Ending.INCOMPLETE)]
+)
+def test_a_mark_that_is_lost_again_and_again_needs_a_person(times: int, ending: Ending) -> None:
+    made = [Result(candidate(1), Outcome.REAPED, marked_again=times), *outcomes(Outcome.REAPED)]
+    seen = snapshot(*(result.candidate for result in made))
+    got, message = conclude(seen, made, dry_run=False, near=None, approves=None, notices=None)
+    assert got is ending
+    assert message.startswith("2 stuck sites found: 2 reaped. ")
+    assert ("1 mark of an earlier sweep gone and set again" in message) is (times > 0)
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "in_flight", "blind"),
+    [(4, 4, False), (5, 9, True), (5, 10, False), (40, 40, True), (41, 100, False)],
+)
+def test_a_sweep_is_blind_from_five_unreadable_on_if_they_are_most(
+    unreadable: int, in_flight: int, blind: bool
+) -> None:
+    seen = snapshot(
+        unreadable=(Unreadable(1, "a.example", "gestern"),),
+        unreadable_total=unreadable,
+        in_flight=in_flight,
+    )
+    said = blindness(seen)
+    assert (said is not None) is blind
+    if said:
+        assert f"{unreadable} of {in_flight} sites in flight can't be read" in said
+        assert "gestern" in said
+
+
+def test_what_is_left_alone_is_counted() -> None:
+    seen = snapshot(in_flight=9, on_hold_total=2, waiting_total=1)
+    assert in_flight_in_words(seen) == (
+        "In flight when it looked: 9, with an unreadable start: 0, on hold: 2, before a deadline: 1"
+    )
+
+
+def test_an_approval_is_near_no_cap_and_is_finished_by_approving_again() -> None:
+    assert nearness(26, 0, Caps(per_run=26, per_hour=None)) is None
+    made = outcomes(Outcome.REAPED, Outcome.NOT_REACHED)
+    refused = Refusal(uuid4(), NOW, timedelta(minutes=30), 2)
+    message = conclude(
+        snapshot(*(result.candidate for result in made)),
+        made,
+        dry_run=False,
+        near=None,
+        approves=refused,
+        notices=None,
+    )[1]
+    assert "1 reaped, 1 not reached. Approve the same run again to go on." in message
+
+
+def test_no_sentence_ends_twice() -> None:
+    looked = NotLookedUp("the database stopped answering.")
+    message = conclude(snapshot(), [], dry_run=False, near=None, approves=None, notices=looked)[1]
+    assert ".." not in message
+    assert "since the database stopped answering. In flight" in message
 
 
 def test_only_a_refusal_and_an_incomplete_run_are_red() -> None:
@@ -86,7 +172,7 @@ def test_a_cap_is_said_to_be_near_from_four_fifths_of_it_on() -> None:
 def test_the_largest_group_is_one_sentence() -> None:
     stuck = [candidate(i, age=timedelta(minutes=90 - i)) for i in range(29)]
     stuck += [candidate(30, "certificate"), candidate(31, "")]
-    assert largest_group(stuck) == (
+    assert largest_group(Groups(31, tuple(by_step(stuck)))) == (
         "29 of 31 stopped at step dns, started 2025-01-15 14:00 to 14:28 UTC"
     )
 
@@ -96,22 +182,6 @@ def test_sites_without_a_step_are_a_group_of_their_own() -> None:
         ("no step stamped", 1),
         ("dns", 1),
     ]
-
-
-@pytest.mark.parametrize(
-    "ages",
-    [
-        [timedelta(seconds=i) for i in range(60)],
-        [timedelta(minutes=i) for i in range(60)],
-        [timedelta(hours=i) for i in range(100)],
-        [timedelta(days=i) for i in range(2_000)],
-    ],
-)
-def test_start_times_fall_into_few_groups_that_add_up(ages: list[timedelta]) -> None:
-    groups = by_start([candidate(i, age=age) for i, age in enumerate(ages)])
-    assert len(groups) <= 48
-    assert sum(group.size for group in groups) == len(ages) or len(groups) == 48
-    assert groups == sorted(groups, key=lambda group: group.first)
 
 
 OVER = CapExceeded("26 stuck sites, over the cap of 25 a run", found=26, cap=25)
