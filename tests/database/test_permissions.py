@@ -73,7 +73,6 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
         "TRUNCATE sites",
         "UPDATE terminal_failures SET reason = 'x'",
         "DELETE FROM terminal_failures",
-        "DELETE FROM notices",
         "DELETE FROM sweep_refusals",
         "DROP INDEX sites_provision_in_flight",
         "CREATE TABLE mine (n int)",
