@@ -54,7 +54,7 @@ class Sites:
                 jsonb_build_object('step', CAST(:step AS text), 'started_at',
                     to_char(now() AT TIME ZONE 'UTC' - interval '2 hours' + i * interval '100 ms',
                             'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
-              FROM generate_series(CAST(:first AS int), CAST(:last AS int)) AS i
+              FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS i
             """,
             first=first,
             last=first + number - 1,

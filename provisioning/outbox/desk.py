@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, case, func, not_, select, true, update
+from sqlalchemy import ColumnElement, case, exists, func, not_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import autocommit
@@ -13,7 +13,7 @@ from provisioning.http.urls import LONGEST_URL, spellings
 from provisioning.outbox.notices import Kind, bounded
 from provisioning.outbox.signing import LONGEST_SECRET
 from provisioning.outbox.store import FAILURE, HOST, IN_HAND, OWED, Notice, listed, notice_of
-from provisioning.schema import notices, row_of, terminal_failures
+from provisioning.schema import notices, row_of, sites, terminal_failures
 from provisioning.site_state import row_at
 from provisioning.stamps import WEBHOOK, WEBHOOK_SECRET
 
@@ -95,8 +95,12 @@ async def resend(engine: AsyncEngine, chosen: Chosen) -> list[UUID]:
             )
             if notice.kind == Kind.WEBHOOK.value:
                 url, secret = bounded(WEBHOOK, LONGEST_URL), bounded(WEBHOOK_SECRET, LONGEST_SECRET)
-                again = again.where(row_of(notice.site_id), url.regexp_match(r"\S")).values(
-                    url=url, secret=case((secret.regexp_match(r"\S"), secret))
+                site = row_of(notice.site_id), url.regexp_match(r"\S")
+                again = again.where(exists(sites.c.id).where(*site)).values(
+                    url=select(url).where(*site).scalar_subquery(),
+                    secret=select(secret)
+                    .where(*site, secret.regexp_match(r"\S"))
+                    .scalar_subquery(),
                 )
             if await row_at(connection, notice.site_id, again):
                 made_due.append(notice.id)

@@ -86,7 +86,6 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
         "TRUNCATE sites",
         "UPDATE terminal_failures SET reason = 'x'",
         "DELETE FROM terminal_failures",
-        "DELETE FROM notices",
         "DROP INDEX sites_provision_in_flight",
         "CREATE TABLE mine (n int)",
     ],

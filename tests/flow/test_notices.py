@@ -128,3 +128,28 @@ async def test_owed_notices_that_cannot_be_looked_up_make_the_run_incomplete(
     assert (state.name, state.type) == ("Incomplete", StateType.FAILED)
     assert "1 reaped. Notices: not looked up and left to the next sweep" in message(state)
     assert await sites.ledger() == [1]
+
+
+@pytest.mark.guarantee(
+    fault="a merchant's webhook at a registered domain that IDNA refuses (G02)",
+    holds="the others and the teardowns are served; a refusal stays Refused, with its report",
+)
+async def test_g02_a_name_that_can_not_be_decoded_stops_no_sweep(
+    sweep: Sweep, sites: Sites, merchant: Receiver, platform: Receiver, prefect_api: str
+) -> None:
+    first = 3_000_000_001
+    await sites.add_started(first, provision={"webhook": "https://xn--i-7iq.ws/hook?t=s3cr3t"})
+    for n in range(1, 4):
+        await sites.add_started(first + n, provision={"webhook": merchant.url()})
+    state = await sweep()
+    assert (state.name, state.type) == ("Reaped", StateType.COMPLETED), message(state)
+    assert len(merchant.requests) == 3
+    assert len(platform.requests) == 4
+    report = await report_of(state, prefect_api)
+    assert "xn--i-7iq.ws" in report
+    assert "s3cr3t" not in report
+    await sites.add_many(26, first=first + 100)
+    refused = await sweep()
+    assert refused.name == "Refused"
+    assert "26 stuck sites" in message(refused)
+    assert "What to do" in await report_of(refused, prefect_api)
