@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import text
 
 from provisioning.database import Connection, session_settings
-from provisioning.migrations.in_flight import FUNCTION, KEY, PREDICATE
+from provisioning.migrations.definition import FUNCTION, KEY, PREDICATE
 from provisioning.migrations.iso_instant import BODY
 from provisioning.schema import notices, sites, sweep_refusals, terminal_failures
 from provisioning.stamps import IN_FLIGHT_INDEX
