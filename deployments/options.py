@@ -22,9 +22,10 @@ def read_arguments(module: str, description: str | None, *known: str) -> list[st
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(given=[])
     for switch in known:
         parser.add_argument(switch, action="append_const", const=switch, dest="given", help="")
-    return list(parser.parse_args().given or [])
+    return list(parser.parse_args().given)
 
 
 @dataclass(frozen=True)

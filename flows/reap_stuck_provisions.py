@@ -11,17 +11,18 @@ from uuid import UUID
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
-from prefect.runtime import deployment, flow_run
-from prefect.states import Completed, Failed
+from prefect.runtime import flow_run
+from prefect.states import Failed
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from flows.refusing import refuse_to_act
 from flows.ui.clock import which_is_right
-from flows.ui.deliveries import deliver_owed
-from flows.ui.history import refusals_in_a_row
-from flows.ui.links import approval_form, on_the_ui, run_page
-from flows.ui.log import log_snapshot, what_it_is
-from flows.ui.publish import announce_reaped, announce_refused, name_run, publish_report
+from flows.ui.deliveries import deliver_or_say
+from flows.ui.links import on_the_ui, run_page
+from flows.ui.log import log_snapshot
+from flows.ui.origin import by_person, name_for_list
+from flows.ui.publish import announce_reaped, ended, name_run, publish_report
 from provisioning.database import database
 from provisioning.errors import (
     CapExceeded,
@@ -32,28 +33,20 @@ from provisioning.errors import (
     SettingsInvalid,
 )
 from provisioning.failures import Source
-from provisioning.outbox.dispatcher import Deliveries
 from provisioning.settings import settings
 from provisioning.site_state import Outcome
 from provisioning.sweep.caps import Caps
 from provisioning.sweep.refusals import LISTED
-from provisioning.sweep.report import refusal_report, report
-from provisioning.sweep.result import (
-    Ending,
-    NotLookedUp,
-    Result,
-    conclude,
-    in_words,
-    nearness,
-    refuse,
-)
-from provisioning.sweep.snapshot import Candidate, Snapshot, last_hour
+from provisioning.sweep.report import report
+from provisioning.sweep.result import Result, conclude, in_words, nearness
+from provisioning.sweep.snapshot import Candidate, Snapshot
 from provisioning.text import duration, one_line
+from tasks.answer_refusals import answer_refusals
 from tasks.check_cap import check_cap
 from tasks.fail_site_terminally import fail_site_terminally
 from tasks.find_refusal import find_refusal
 from tasks.query_stuck_sites import query_stuck_sites
-from tasks.record_refusal import record_refusal
+from tasks.read_refusals import read_refusals
 from tasks.refresh_site import refresh_site
 
 FLOW_TIMEOUT = 900
@@ -72,7 +65,10 @@ async def reap_stuck_provisions(
     stuck_after_minutes: Annotated[int, Field(ge=1, le=525_600)] = 30,
     max_reap_per_run: Annotated[int, Field(ge=1, le=100_000)] = 25,
     max_reap_per_hour: Annotated[int, Field(ge=1, le=100_000)] = 100,
+    max_reap_share: Annotated[int, Field(ge=1, le=100)] | None = None,
     approve_refusal: Annotated[str, Field(pattern=UUID_PATTERN)] | None = None,
+    approve_only_step: Annotated[str, Field(min_length=1, max_length=100)] | None = None,
+    note: Annotated[str, Field(max_length=500)] | None = None,
     dry_run: bool = False,
 ) -> State[Any]:
     """Fail every site whose provisioning started, never finished and is past the threshold.
@@ -83,13 +79,23 @@ async def reap_stuck_provisions(
         max_reap_per_run: The cap. When more sites than this are stuck, the run reaps none of
             them and ends Refused, so that a person looks. At least 1.
         max_reap_per_hour: The cap of a slow outage: the sites reaped in the last hour and the
-            ones found now. Approved runs are left out. At least 1.
+            ones found now. What a person let through, by an approval or a run by hand, is left
+            out. At least 1.
+        max_reap_share: Refuse also when the stuck sites are more than this part of those in
+            flight, in percent, and at least 5. For a small platform, where an outage never
+            reaches the cap. 1 to 100; not set, no share counts.
         approve_refusal: The id of a run that ended Refused in the last 24 hours and that you
-            have investigated. Reaps exactly the sites that it listed and that are still stuck,
-            whatever their number, and nothing else.
+            have investigated. Reaps exactly the sites that it listed and that are still stuck by
+            the threshold that it looked with, whatever their number, and nothing else.
+        approve_only_step: With approve_refusal: let only those sites through that stopped at
+            this step, named as in the report of the refusal. The others stay as they are.
+        note: Why you start this run, in your words. It stands in the ledger, the report and the
+            events of the sites that the run reaps.
         dry_run: Look, check the caps and look again, and write nothing.
     """
-    await name_run(what_it_is())
+    await name_run(name_for_list())
+    if approve_only_step and not approve_refusal:
+        return Failed(message="Nothing was changed: approve_only_step needs approve_refusal.")
     try:
         url = settings().database_url.get_secret_value()
     except SettingsInvalid as error:
@@ -98,25 +104,36 @@ async def reap_stuck_provisions(
         return await sweep(
             engine,
             threshold=timedelta(minutes=stuck_after_minutes),
-            caps=Caps(max_reap_per_run, max_reap_per_hour),
+            caps=Caps(max_reap_per_run, max_reap_per_hour, max_reap_share),
             approved=UUID(approve_refusal) if approve_refusal else None,
+            only_step=approve_only_step,
+            note=one_line(note, 500) or None,
             dry_run=dry_run,
         )
 
 
 async def sweep(
-    engine: AsyncEngine, *, threshold: timedelta, caps: Caps, approved: UUID | None, dry_run: bool
+    engine: AsyncEngine,
+    *,
+    threshold: timedelta,
+    caps: Caps,
+    approved: UUID | None,
+    only_step: str | None,
+    note: str | None,
+    dry_run: bool,
 ) -> State[Any]:
     """One sweep: query, cap check, and for each site a re-check and the terminal failure."""
     log = get_run_logger()
+    run_id = UUID(flow_run.id)
     try:
-        approves = await find_refusal(engine, approved) if approved else None
+        approves = await find_refusal(engine, approved, only_step) if approved else None
         if approves:
-            caps = Caps(per_run=max(approves.listed, 1), per_hour=None)
+            threshold, caps = approves.threshold, Caps(per_run=max(approves.listed, 1))
             log.info("Approves %s", approves)
         snapshot = await query_stuck_sites(
-            engine, threshold, max(LISTED, caps.per_run), writes=not dry_run, approved=approved
+            engine, threshold, max(LISTED, caps.per_run), writes=not dry_run, approves=approves
         )
+        past = await read_refusals(engine, run_id)
     except NotApprovable as error:
         return Failed(message=f"Nothing was changed: {error}")
     except ClocksDiffer as error:
@@ -125,10 +142,25 @@ async def sweep(
         return Failed(message=f"Could not look: {error}")
     log_snapshot(snapshot)
 
+    person = by_person() or past.own is not None  # Retry of a refusal is a person's act
+    held_back = not approves and (dry_run or not person)
     try:
-        await check_cap(snapshot.stuck_total, snapshot.reaped_last_hour, caps)
+        await check_cap(
+            snapshot.stuck_total,
+            snapshot.in_flight,
+            snapshot.reaped_last_hour,
+            caps,
+            past.standing if held_back else None,
+        )
     except CapExceeded as exceeded:
-        return await _refused(engine, snapshot, exceeded, dry_run=dry_run)
+        return await refuse_to_act(
+            engine, snapshot, exceeded, past, scheduled=not person, dry_run=dry_run
+        )
+    if past.open and not dry_run:
+        try:
+            await answer_refusals(engine, threshold, approves)
+        except DatabaseError as error:
+            return Failed(message=f"Nothing was changed: {error}")
     near = nearness(snapshot.stuck_total, snapshot.reaped_last_hour, caps)
     if near:
         log.warning("%s: beyond it, a sweep refuses to act", near)
@@ -137,20 +169,29 @@ async def sweep(
     minutes = threshold // timedelta(minutes=1)
     reason = f"{source}: exceeded the {minutes}-minute threshold without completing"
     results = [
-        await settle(engine, site, snapshot, reason=reason, source=source, dry_run=dry_run)
+        await settle(
+            engine,
+            site,
+            snapshot,
+            reason=reason,
+            source=source,
+            person=person,
+            note=note,
+            dry_run=dry_run,
+        )
         for site in snapshot.stuck
     ]
 
-    notices = None if dry_run else await _deliver(engine)
+    notices = None if dry_run else await deliver_or_say(engine)
     ending, message = conclude(
-        snapshot, results, dry_run=dry_run, near=near, approves=approves, notices=notices
+        snapshot, results, dry_run=dry_run, near=near, approves=approves, note=note, notices=notices
     )
     link = on_the_ui(run_page(approves.flow_run_id)) if approves else None
     await publish_report(
         f"{ending}: {message}",
         report(ending, message, snapshot, results, approves=link, notices=notices),
     )
-    return _state(ending, message)
+    return ended(ending, message)
 
 
 async def settle(
@@ -160,6 +201,8 @@ async def settle(
     *,
     reason: str,
     source: Source,
+    person: bool,
+    note: str | None,
     dry_run: bool,
 ) -> Result:
     """Look at one site again and fail it if it is still stuck. Its trouble is its own."""
@@ -177,6 +220,8 @@ async def settle(
                 source=source,
                 flow_run_id=run_id,
                 cutoff=snapshot.cutoff,
+                by_person=person,
+                note=note,
             )
     except Exception as error:  # noqa: BLE001  (whatever happens to one site, the others go on)
         why = str(error) if isinstance(error, DatabaseError) else one_line(repr(error), 300)
@@ -191,53 +236,5 @@ async def settle(
         site.step or "unknown",
     )
     if outcome is Outcome.REAPED:
-        announce_reaped(site, reason, source, run_id)
+        announce_reaped(site, reason, source, run_id, note)
     return Result(site, outcome)
-
-
-async def _refused(
-    engine: AsyncEngine, snapshot: Snapshot, exceeded: CapExceeded, *, dry_run: bool
-) -> State[Any]:
-    """End red with the evidence, and keep what was seen, so that a person can approve it."""
-    log = get_run_logger()
-    run_id = UUID(flow_run.id)
-    streak = await refusals_in_a_row()
-    log.error(refuse(snapshot, exceeded, streak, dry_run=dry_run, notices=None))
-    approvable, hour = False, []
-    try:
-        if not dry_run:
-            await record_refusal(engine, run_id, exceeded, snapshot)
-            approvable = True
-        if exceeded.per_hour:
-            hour = await last_hour(engine)
-    except DatabaseError as error:
-        log.error("The evidence of this refusal is not complete: %s", str(error))
-    notices = None if dry_run else await _deliver(engine)
-    message = refuse(snapshot, exceeded, streak, dry_run=dry_run, notices=notices)
-    await publish_report(
-        f"{Ending.REFUSED}: {message}",
-        refusal_report(
-            message,
-            snapshot,
-            exceeded,
-            run_id=run_id if approvable else None,
-            form=on_the_ui(approval_form(UUID(deployment.id), run_id)) if deployment.id else None,
-            deployment=f"{flow_run.flow_name}/{deployment.name or 'every-5-minutes'}",
-            hour=hour,
-            notices=notices,
-        ),
-    )
-    announce_refused(exceeded, run_id)
-    return _state(Ending.REFUSED, message)
-
-
-async def _deliver(engine: AsyncEngine) -> Deliveries | NotLookedUp:
-    """Send what this run, earlier ones and the chain left owed."""
-    try:
-        return await deliver_owed(engine)
-    except DatabaseError as error:
-        return NotLookedUp(str(error))
-
-
-def _state(ending: Ending, message: str) -> State[Any]:
-    return (Failed if ending.red else Completed)(name=ending.value, message=message)

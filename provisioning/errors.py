@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from provisioning.schema import SiteId
-from provisioning.text import count
 
 if TYPE_CHECKING:
     from provisioning.site_state import Outcome
@@ -73,20 +72,13 @@ class CapExceeded(Explained):
 
     Attributes:
         found: the candidates of this sweep.
-        reaped_last_hour: what the watchdog reaped in the hour before it.
-        cap: the number that would have been passed.
-        per_hour: whether that number is the hourly cap.
+        cap: the number of candidates, or for the hourly cap of sites, that would have been passed.
+        per_hour: whether that is the hourly cap.
     """
 
-    def __init__(self, found: int, reaped_last_hour: int, cap: int, *, per_hour: bool) -> None:
-        self.found, self.reaped_last_hour = found, reaped_last_hour
-        self.cap, self.per_hour = cap, per_hour
-        super().__init__(
-            f"{count(found, 'stuck site')} and {reaped_last_hour:,} reaped in the last hour, "
-            f"over the cap of {cap:,} an hour"
-            if per_hour
-            else f"{count(found, 'stuck site')}, over the cap of {cap:,} a run"
-        )
+    def __init__(self, message: str, *, found: int, cap: int, per_hour: bool = False) -> None:
+        self.found, self.cap, self.per_hour = found, cap, per_hour
+        super().__init__(message)
 
 
 class NotApprovable(Explained):
@@ -128,6 +120,10 @@ _MEANWHILE = {
 
 class UpstreamRefused(Explained):
     """The upstream answered, and asking again would not change the answer."""
+
+
+class BadDomain(Explained):
+    """The site's domain is no host name, so no upstream can make a site for it."""
 
 
 class GaveUp(Explained):

@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.types import NullType
 
+from provisioning.claims import TO_TEAR_DOWN
 from provisioning.database import autocommit
 from provisioning.errors import DatabaseError
 from provisioning.outbox.notices import LONGEST_DOMAIN, Told, owed_for, stable_ids
@@ -50,6 +51,8 @@ async def fail_terminally(
     flow_run_id: UUID | None = None,
     started_before: datetime | None = None,
     teardown: bool = False,
+    by_person: bool = False,
+    note: str | None = None,
 ) -> Outcome:
     """Fail one attempt of one site, once: the mark, the ledger row and the notices owed.
 
@@ -65,6 +68,8 @@ async def fail_terminally(
         started_before: fail it only if it started before this instant; None from the chain, which
             knows that its own attempt has failed.
         teardown: whether the platform is owed a teardown of what the attempt made.
+        by_person: whether a person started the sweep: the hourly cap leaves such failures out.
+        note: what that person had to say, for the ledger. What can't be stored is replaced.
 
     Returns:
         `REAPED`, or how the attempt moved on before it could be. `BUSY` where somebody holds the
@@ -89,6 +94,8 @@ async def fail_terminally(
                     "run": flow_run_id,
                     "started_before": started_before,
                     "teardown": teardown,
+                    "by_person": by_person,
+                    "note": note and storable(note),
                     **stable_ids(site_id, attempt),
                 },
             )
@@ -123,6 +130,8 @@ _SOURCE = bindparam("source", type_=Text())
 _RUN = bindparam("run", type_=Uuid())
 _STARTED_BEFORE = bindparam("started_before", type_=DateTime(timezone=True))
 _TEARDOWN = bindparam("teardown", type_=Boolean())
+_BY_PERSON = bindparam("by_person", type_=Boolean())
+_NOTE = bindparam("note", type_=Text())
 
 _MARK = (
     update(sites)
@@ -151,6 +160,7 @@ _MARK = (
         sites.c.domain,
         WEBHOOK.label("webhook"),
         WEBHOOK_SECRET.label("webhook_secret"),
+        *TO_TEAR_DOWN,
     )
     .cte("mark")
 )
@@ -162,12 +172,12 @@ _ENTRY = (
     .from_select(
         [
             *("id", "site_id", "domain", "attempt"),
-            *("failed_at", "reason", "detail", "source", "flow_run_id"),
+            *("failed_at", "reason", "detail", "source", "flow_run_id", "by_person", "note"),
         ],
         select(
             *(_FAILURE_ID, cast(_MARK.c.id, Text)),
             *(func.left(_MARK.c.domain, LONGEST_DOMAIN), _ATTEMPT),
-            *(func.now(), _REASON, _DETAIL, _SOURCE, _RUN),
+            *(func.now(), _REASON, _DETAIL, _SOURCE, _RUN, _BY_PERSON, _NOTE),
         ),
     )
     .on_conflict_do_nothing()

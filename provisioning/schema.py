@@ -10,6 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import (
     BLANK_SCHEMA,
+    Boolean,
     CheckConstraint,
     Column,
     ColumnElement,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    Interval,
     LargeBinary,
     MetaData,
     Table,
@@ -109,6 +111,8 @@ terminal_failures = Table(
     Column("detail", Text),
     Column("source", Text, nullable=False),
     Column("flow_run_id", Uuid),
+    Column("by_person", Boolean, nullable=False, server_default=text("false")),
+    Column("note", Text),
     UniqueConstraint("site_id", "attempt", name="terminal_failures_site_attempt"),
     CheckConstraint("source IN ('watchdog', 'approved', 'chain')", name="terminal_failures_source"),
     Index("terminal_failures_watchdog", "failed_at", postgresql_where=text("source = 'watchdog'")),
@@ -152,6 +156,10 @@ sweep_refusals = Table(
     Column("flow_run_id", Uuid, primary_key=True),
     Column("refused_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("cap", Integer, nullable=False),
+    Column("threshold", Interval, nullable=False),
+    Column("stands", Boolean, nullable=False),
+    Column("over_at", DateTime(timezone=True)),
     Column("candidates", JSONB, nullable=False),
     Index("sweep_refusals_refused_at", "refused_at"),
+    Index("sweep_refusals_open", "refused_at", postgresql_where=text("over_at IS NULL")),
 )

@@ -23,6 +23,8 @@ async def fail_site_terminally(
     source: Source,
     flow_run_id: UUID,
     cutoff: datetime,
+    by_person: bool,
+    note: str | None,
 ) -> Outcome:
     """Fail the attempt if it is still stuck at this very moment."""
     outcome = await fail_terminally(
@@ -35,6 +37,8 @@ async def fail_site_terminally(
         flow_run_id=flow_run_id,
         started_before=cutoff,
         teardown=settings().teardown_url is not None,
+        by_person=by_person,
+        note=note,
     )
     # A connection can be lost after the commit and before its answer: the failure that this try
     # finds may be the one that the try before it recorded.

@@ -8,6 +8,7 @@ from prefect.logging.loggers import flow_run_logger
 
 from provisioning.chain import attempt_of, fail
 from provisioning.database import database
+from provisioning.outbox.notices import Told
 from provisioning.settings import settings
 
 
@@ -29,6 +30,7 @@ async def fail_stopped_run(flow: Flow[..., Any], flow_run: FlowRun, state: State
             site_id,
             attempt,
             f"chain: the run {how} before the site was live",
+            told=Told.STOPPED,
             teardown=config.teardown_url is not None,
             flow_run_id=flow_run.id,
         )

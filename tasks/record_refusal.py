@@ -12,7 +12,12 @@ from tasks.policy import database_task
 
 @database_task("record_refusal", "record refusal")
 async def record_refusal(
-    engine: AsyncEngine, flow_run_id: UUID, refusal: CapExceeded, snapshot: Snapshot
+    engine: AsyncEngine,
+    flow_run_id: UUID,
+    refusal: CapExceeded,
+    snapshot: Snapshot,
+    *,
+    stands: bool,
 ) -> None:
     """Write the (site, attempt) pairs that this run saw and did not touch."""
-    await record(engine, flow_run_id, refusal, snapshot)
+    await record(engine, flow_run_id, refusal, snapshot, stands=stands)

@@ -10,6 +10,7 @@ from provisioning.outbox.dispatcher import Deliveries, sendable, side_by_side, s
 from provisioning.outbox.notices import Kind
 from provisioning.outbox.store import Notice
 from provisioning.settings import settings
+from provisioning.sweep.result import NotLookedUp
 from tasks.deliver_notice import deliver_notice
 from tasks.list_owed import list_owed
 
@@ -42,3 +43,11 @@ async def deliver_owed(engine: AsyncEngine) -> Deliveries:
     except DatabaseError as error:
         log.warning("Notices that were settled long ago were not deleted: %s", error)
     return deliveries
+
+
+async def deliver_or_say(engine: AsyncEngine) -> Deliveries | NotLookedUp:
+    """As `deliver_owed`; where what is owed can't be looked up, why."""
+    try:
+        return await deliver_owed(engine)
+    except DatabaseError as error:
+        return NotLookedUp(str(error))

@@ -1,21 +1,9 @@
-"""The words of a run: its name in the list of runs, and what its log says first."""
+"""What the log of a run says first."""
 
 from prefect.logging import get_run_logger
-from prefect.runtime import flow_run
 
 from provisioning.sweep.snapshot import Snapshot
 from provisioning.text import count
-
-
-def what_it_is() -> str:
-    """What a run is, for the list of runs: scheduled, by hand, a dry run, an approval."""
-    when = f"{flow_run.scheduled_start_time:%Y-%m-%d %H:%M} UTC"
-    chosen = flow_run.parameters
-    if chosen.get("dry_run"):
-        return f"dry run {when}"
-    if chosen.get("approve_refusal"):
-        return f"approval of {str(chosen['approve_refusal'])[:8]} {when}"
-    return f"{'sweep' if 'auto-scheduled' in flow_run.tags else 'sweep by hand'} {when}"
 
 
 def log_snapshot(snapshot: Snapshot) -> None:

@@ -7,17 +7,21 @@ operator a page and nothing else.
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
 
 from provisioning.errors import CapExceeded
 from provisioning.failures import Source
+from provisioning.sweep.result import Ending
 from provisioning.sweep.snapshot import Candidate
 from provisioning.text import one_line
 
@@ -47,7 +51,9 @@ async def publish_report(summary: str, markdown: str) -> None:
             )
 
 
-def announce_reaped(site: Candidate, reason: str, source: Source, flow_run_id: UUID) -> None:
+def announce_reaped(
+    site: Candidate, reason: str, source: Source, flow_run_id: UUID, note: str | None
+) -> None:
     """Tell that a site was failed: the event `provision.site.reaped`."""
     with _best_effort(f"event of {site}"):
         emit_event(
@@ -62,6 +68,7 @@ def announce_reaped(site: Candidate, reason: str, source: Source, flow_run_id: U
                 "reason": reason,
                 "source": source.value,
                 "flow_run_id": str(flow_run_id),
+                "note": note,
             },
         )
 
@@ -74,11 +81,15 @@ def announce_refused(refusal: CapExceeded, flow_run_id: UUID) -> None:
             resource={"prefect.resource.id": f"provision.sweep.{flow_run_id}"},
             payload={
                 "found": refusal.found,
-                "reaped_last_hour": refusal.reaped_last_hour,
                 "cap": refusal.cap,
                 "per_hour": refusal.per_hour,
             },
         )
+
+
+def ended(ending: Ending, message: str) -> State[Any]:
+    """The state in which a run ends."""
+    return (Failed if ending.red else Completed)(name=ending.value, message=message)
 
 
 @contextmanager

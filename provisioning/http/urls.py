@@ -45,6 +45,13 @@ def shown(url: str) -> str:
     return origin(target) if target else "(malformed URL)"
 
 
+def spellings(host: str) -> set[str]:
+    """The forms in which a host that a person names may stand in a URL, or be shown."""
+    target = parsed(f"http://{host}")
+    known = {target.raw_host.decode(), origin(target).removeprefix("http://")} if target else set()
+    return {host.strip().lower(), *known}
+
+
 def _in_ascii(match: re.Match[str]) -> str:
     """The beginning of a URL with its host as DNS has it.
 

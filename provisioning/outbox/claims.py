@@ -9,7 +9,7 @@ from sqlalchemy import and_, case, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import autocommit
-from provisioning.outbox.notices import Kind
+from provisioning.outbox.notices import Kind, bounded
 from provisioning.outbox.retry_policy import Fate, Verdict
 from provisioning.outbox.signing import LONGEST_SECRET
 from provisioning.outbox.store import FAILURE, OWED, URL, readable
@@ -73,7 +73,7 @@ async def claim(engine: AsyncEngine, notice_id: UUID) -> Claim | None:
                 .returning(
                     notices.c.kind,
                     URL.label("url"),
-                    func.left(notices.c.secret, LONGEST_SECRET + 1).label("secret"),
+                    bounded(notices.c.secret, LONGEST_SECRET).label("secret"),
                     case((func.octet_length(notices.c.body) <= LONGEST_BODY, notices.c.body)).label(
                         "body"
                     ),

@@ -70,6 +70,14 @@ def stable_ids(site_id: Any, attempt: str) -> dict[str, UUID]:
     }
 
 
+def bounded(text: ColumnElement[Any], limit: int) -> ColumnElement[str]:
+    """A text with one character more than is allowed, so that what was cut does not pass for whole.
+
+    However long it is, it costs no memory outside of the database.
+    """
+    return func.left(text, limit + 1)
+
+
 def owed_for(mark: CTE, entry: CTE, *, told: Any, teardown: ColumnElement[bool]) -> Insert:
     """Record the notices for a failure that is being entered in the ledger.
 
@@ -82,9 +90,8 @@ def owed_for(mark: CTE, entry: CTE, *, told: Any, teardown: ColumnElement[bool])
         told: what the merchant is told of the reason.
     """
     both = entry.join(mark, true())
-    # One character more than is allowed, so that what was cut does not pass for whole.
-    url = func.left(mark.c.webhook, LONGEST_URL + 1)
-    secret = func.left(mark.c.webhook_secret, LONGEST_SECRET + 1)
+    url = bounded(mark.c.webhook, LONGEST_URL)
+    secret = bounded(mark.c.webhook_secret, LONGEST_SECRET)
     nothing = cast(null(), Text)
 
     def row(kind: Kind, *columns: Any, reason: Any) -> list[Any]:
@@ -110,8 +117,18 @@ def owed_for(mark: CTE, entry: CTE, *, told: Any, teardown: ColumnElement[bool])
 def body(kind: Kind, mark: CTE, entry: CTE, reason: Any) -> ColumnElement[bytes]:
     """The payload, in the shape that the Standard Webhooks specification recommends.
 
+    A teardown names what the attempt itself had made at the upstream, and nothing else.
+
     Fixed when the failure is recorded: every attempt to deliver it sends the same bytes.
     """
+    made: list[Any] = (
+        [
+            *("upstream_id", mark.c.upstream_id),
+            *("upstream_marker", mark.c.upstream_marker),
+        ]
+        if kind is Kind.TEARDOWN
+        else []
+    )
     payload = func.json_build_object(
         *("type", kind.event_type),
         *("timestamp", iso(entry.c.failed_at)),
@@ -123,6 +140,7 @@ def body(kind: Kind, mark: CTE, entry: CTE, reason: Any) -> ColumnElement[bytes]
             *("attempt", entry.c.attempt),
             *("reason", reason),
             *("source", entry.c.source),
+            *made,
         ),
     )
     return func.convert_to(cast(payload, Text), "UTF8", type_=LargeBinary())

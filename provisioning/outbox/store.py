@@ -23,7 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import Connection, snapshot
 from provisioning.http.urls import LONGEST_URL, shown
-from provisioning.outbox.notices import LONGEST_DOMAIN, Kind
+from provisioning.outbox.notices import LONGEST_DOMAIN, Kind, bounded
 from provisioning.schema import notices, terminal_failures
 from provisioning.text import one_line, site_name
 
@@ -84,7 +84,7 @@ class Backlog:
 
 
 OWED = and_(notices.c.delivered_at.is_(None), notices.c.given_up_at.is_(None))
-_IN_HAND = and_(
+IN_HAND = and_(
     notices.c.attempts > 0,
     notices.c.last_error.is_(None),
     notices.c.next_attempt_at > func.now(),
@@ -99,9 +99,13 @@ FAILURE = notices.c.failure_id == terminal_failures.c.id
 
 # What is read is bounded here, so that a row of 8 MB, or one that another program wrote, costs a
 # sweep no memory and raises nothing.
-URL = func.left(notices.c.url, LONGEST_URL + 1)
-_HOST = func.lower(func.substring(URL, r"^\s*[A-Za-z]+://(?:[^/?#]*@)?([^/?#]*)"))
-_LANE = case((notices.c.kind == Kind.TEARDOWN.value, ""), else_=func.concat("//", _HOST))
+URL = bounded(notices.c.url, LONGEST_URL)
+_BEFORE_HOST = r"^\s*[A-Za-z]+://(?:[^/?#]*@)?"
+HOST = func.lower(
+    func.substring(func.coalesce(notices.c.receiver, URL), _BEFORE_HOST + "([^/?#:]*)")
+)
+_HOST_AND_PORT = func.lower(func.substring(URL, _BEFORE_HOST + "([^/?#]*)"))
+_LANE = case((notices.c.kind == Kind.TEARDOWN.value, ""), else_=func.concat("//", _HOST_AND_PORT))
 
 
 def readable(instant: ColumnElement[datetime]) -> ColumnElement[datetime]:
@@ -110,7 +114,8 @@ def readable(instant: ColumnElement[datetime]) -> ColumnElement[datetime]:
     return func.least(func.greatest(instant, first), last)
 
 
-def _listed(*more: ColumnElement[Any]) -> Select[Any]:
+def listed(*more: ColumnElement[Any]) -> Select[Any]:
+    """What a notice is shown by, and more."""
     return select(
         notices.c.id,
         notices.c.kind,
@@ -166,14 +171,14 @@ async def list_owed(engine: AsyncEngine, limit: int, *, teardowns: bool) -> Back
             row
             for when in (due, not_(due))
             for row in await connection.execute(
-                _listed()
+                listed()
                 .where(OWED, when)
                 .order_by(*_in_turn(limit, teardowns=teardowns))
                 .limit(limit)
             )
         ]
         given_up = await connection.execute(
-            _listed()
+            listed()
             .where(_GIVEN_UP)
             .order_by(not_(_UNACKNOWLEDGED), notices.c.given_up_at.desc())
             .limit(GIVEN_UP_LISTED)
@@ -184,15 +189,15 @@ async def list_owed(engine: AsyncEngine, limit: int, *, teardowns: bool) -> Back
                     func.now().label("now"),
                     func.count().filter(notices.c.kind == Kind.WEBHOOK.value).label("webhooks"),
                     func.count().filter(notices.c.kind == Kind.TEARDOWN.value).label("teardowns"),
-                ).where(OWED, not_(_IN_HAND))
+                ).where(OWED, not_(IN_HAND))
             )
         ).one()
         return Backlog(
             listed_at=numbers.now,
-            owed=tuple(_notice(row) for row in owed[:limit]),
+            owed=tuple(notice_of(row) for row in owed[:limit]),
             webhooks=numbers.webhooks,
             teardowns=numbers.teardowns,
-            given_up=tuple(_notice(row) for row in given_up),
+            given_up=tuple(notice_of(row) for row in given_up),
             given_up_total=await _count(connection, _GIVEN_UP),
             teardowns_given_up=await _count(connection, _UNACKNOWLEDGED),
         )
@@ -204,7 +209,8 @@ async def _count(connection: Connection, which: ColumnElement[bool]) -> int:
     ).scalar_one()
 
 
-def _notice(row: Row[Any]) -> Notice:
+def notice_of(row: Row[Any]) -> Notice:
+    """A row of `listed`. Raises on none, whatever it holds."""
     return Notice(
         id=row.id,
         kind=Kind(row.kind),

@@ -40,7 +40,7 @@ TO_WRITE = (
     Right(sql_name(sites), "UPDATE", sites.c.metadata.name),
     Right(sql_name(terminal_failures), "INSERT"),
     *(Right(sql_name(notices), privilege) for privilege in ("INSERT", "UPDATE")),
-    *(Right(sql_name(sweep_refusals), privilege) for privilege in ("INSERT", "UPDATE")),
+    *(Right(sql_name(sweep_refusals), what) for what in ("INSERT", "UPDATE", "DELETE")),
 )
 """What a sweep needs beside reading, and a dry run doesn't."""
 

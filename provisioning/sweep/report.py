@@ -52,6 +52,7 @@ def report(
 
 
 def refusal_report(
+    ending: Ending,
     message: str,
     snapshot: Snapshot,
     refusal: CapExceeded,
@@ -62,7 +63,7 @@ def refusal_report(
     hour: Sequence[PastSweep],
     notices: NoticesSent,
 ) -> str:
-    """The report of a refused run: its evidence, and how to let exactly that through.
+    """The report of a run that refused, or rehearsed that: its evidence, and how to let it through.
 
     Args:
         run_id: the value that approves this refusal; None where it can't be approved.
@@ -72,6 +73,7 @@ def refusal_report(
     """
     return _render(
         "refused",
+        ending=ending,
         message=message,
         snapshot=snapshot,
         refusal=refusal,

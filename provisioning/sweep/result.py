@@ -1,7 +1,7 @@
 """How a sweep ends: the name of its state and the message that holds the numbers."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,9 +9,10 @@ from enum import StrEnum
 from provisioning.errors import CapExceeded
 from provisioning.outbox.dispatcher import Deliveries
 from provisioning.site_state import Outcome
-from provisioning.sweep.caps import Caps
+from provisioning.sweep.approvals import Refusal
+from provisioning.sweep.caps import Caps, Standing, half
 from provisioning.sweep.grouping import largest_group
-from provisioning.sweep.refusals import Refusal
+from provisioning.sweep.refusals import Past
 from provisioning.sweep.snapshot import Candidate, Snapshot
 from provisioning.text import count, duration
 
@@ -88,6 +89,7 @@ def conclude(
     near: str | None,
     approves: Refusal | None,
     notices: NoticesSent,
+    note: str | None = None,
 ) -> tuple[Ending, str]:
     """The state of a run that was not refused, and its message."""
     numbers = Counter(result.outcome for result in results)
@@ -98,21 +100,33 @@ def conclude(
         ending = Ending.INCOMPLETE
     if dry_run:
         ending = Ending.REHEARSED
-    found = (
-        f"{count(len(results), 'stuck site')} found: {tally(results)}"
-        if results
-        else "Nothing was stuck"
-    )
     sentences = [
         *(["Dry run, nothing was changed"] if dry_run else []),
         *([f"Approves {approves}"] if approves else []),
-        found,
+        *([f"Note: {note.rstrip('.')}"] if note else []),
+        *_found(snapshot, results, approves),
         *([near] if near else []),
         *_said_of(notices),
         f"In flight when it looked: {snapshot.in_flight:,}, "
         f"with an unreadable start: {snapshot.unreadable_total:,}",
     ]
     return ending, ". ".join(sentences) + "."
+
+
+def _found(
+    snapshot: Snapshot, results: Sequence[Result], approves: Refusal | None
+) -> Iterator[str]:
+    """What became of the stuck sites; of an approval also, how many others are stuck."""
+    others = snapshot.stuck_beside
+    if results:
+        yield f"{count(len(results), 'stuck site')} found: {tally(results)}"
+        if others:
+            yield f"{others:,} more, not approved here, {'is' if others == 1 else 'are'} stuck"
+    elif approves:
+        also = f"; {others:,} {'other is' if others == 1 else 'others are'}" if others else ""
+        yield f"None of the {approves.listed:,} listed is stuck any more{also}"
+    else:
+        yield "Nothing was stuck"
 
 
 def _said_of(notices: NoticesSent) -> list[str]:
@@ -127,46 +141,63 @@ def _left_over(notices: NoticesSent) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class Streak:
-    """Refusals in a row, this one included, and when the first of them started."""
-
-    length: int
-    since: datetime | None
-
-    def __str__(self) -> str:
-        if self.length == 1:
-            return "The sweep before it did not refuse"
-        since = f", since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else ""
-        return f"Refusal {self.length:,} in a row{since}"
-
-
 def refuse(
     snapshot: Snapshot,
     refusal: CapExceeded,
-    streak: Streak | None,
+    past: Past,
     *,
+    stands: bool,
     dry_run: bool,
     notices: NoticesSent,
 ) -> str:
-    """The message of a refused run: the numbers, the evidence, and what to do next.
+    """The message of a run that refused or rehearsed that: the numbers, and what to do next.
 
     Args:
-        streak: None where the history could not be read, which stops no refusal.
+        past: the refusals before this one.
+        stands: whether this one holds later scheduled sweeps back.
         notices: those owed are sent also when a sweep refuses.
     """
-    again = "the hour's sum would pass" if refusal.per_hour else "more are stuck than"
     sentences = [
-        *(["Dry run"] if dry_run else []),
-        f"{refusal}: nothing was changed",
+        f"Dry run, nothing was changed. A sweep would refuse: {refusal}"
+        if dry_run
+        else f"{refusal}: nothing was changed",
         largest_group(snapshot.stuck),
         f"The oldest started {duration(snapshot.age(snapshot.stuck[0]))} ago",
-        *([str(streak)] if streak else []),
-        f"The next scheduled sweep asks again, and refuses while {again} the cap",
+        *([] if dry_run else [_streak(past)]),
+        *([_refused_before(past.own)] if past.own and not dry_run else []),
+        _what_is_next(refusal, past.standing, stands=stands),
         "Something systemic broke: a person must look before anything is let through",
         *_said_of(notices),
     ]
     return ". ".join(sentences) + "."
+
+
+def _streak(past: Past) -> str:
+    if not (past.in_a_row and past.since):
+        return "The sweep before it did not refuse"
+    return f"Refusal {past.in_a_row + 1:,} in a row, since {_minute(past.since)}"
+
+
+def _refused_before(at: datetime) -> str:
+    return (
+        f"This run refused before, at {_minute(at)}, and an approval lets through what it listed "
+        "then: for a newer list start another run"
+    )
+
+
+def _what_is_next(refusal: CapExceeded, standing: Standing | None, *, stands: bool) -> str:
+    """When sweeps act again."""
+    if refusal.per_hour or not (stands or standing):
+        again = "the hour's sum would pass" if refusal.per_hour else "more are stuck than"
+        return f"The next scheduled sweep asks again, and refuses while {again} the cap"
+    caps = [*([refusal.cap] if stands else []), *([standing.cap] if standing else [])]
+    few = half(min(caps))
+    when = f"at {few:,} or fewer" if few else "when none is stuck"
+    return f"Sweeps act again {when}, or when you approve it or run one by hand"
+
+
+def _minute(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M} UTC"
 
 
 def nearness(found: int, reaped_last_hour: int, caps: Caps) -> str | None:

@@ -15,15 +15,15 @@ from sqlalchemy import (
     cast,
     func,
     literal_column,
+    not_,
     select,
     true,
-    tuple_,
 )
-from sqlalchemy.dialects.postgresql import INTERVAL, JSONB
+from sqlalchemy.dialects.postgresql import INTERVAL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import Connection, autocommit, snapshot
-from provisioning.schema import SiteId, sites, sweep_refusals, terminal_failures
+from provisioning.schema import SiteId, sites, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps
 from provisioning.stamps import (
     INDEXED,
@@ -82,6 +82,8 @@ class Snapshot:
     unreadable_total: int
     in_flight: int
     reaped_last_hour: int
+    stuck_beside: int = 0
+    """Stuck as well, but none of those that were asked for."""
 
     def age(self, candidate: Candidate) -> timedelta:
         """How long ago the candidate's attempt started, when the sweep looked."""
@@ -122,6 +124,7 @@ def _unreadable_query() -> Select[Any]:
 
 _WATCHDOGS_LAST_HOUR = (
     terminal_failures.c.source == literal_column("'watchdog'"),
+    not_(terminal_failures.c.by_person),
     terminal_failures.c.failed_at > func.now() - timedelta(hours=1),
 )
 
@@ -133,24 +136,13 @@ _NUMBERS = select(
 )
 
 
-def listed_by(refusal: UUID) -> ColumnElement[bool]:
-    """Whether a refused run listed this attempt of this site."""
-    pair = func.jsonb_array_elements(sweep_refusals.c.candidates).table_valued("value")
-    value = pair.c.value.cast(JSONB)
-    return tuple_(cast(sites.c.id, Text), STARTED).in_(
-        select(value["site_id"].astext, value["attempt"].astext)
-        .select_from(sweep_refusals.join(pair, true()))
-        .where(sweep_refusals.c.flow_run_id == refusal)
-    )
-
-
 async def look(
     engine: AsyncEngine,
     threshold: timedelta,
     limit: int,
     *,
     writes: bool,
-    approved: UUID | None = None,
+    among: ColumnElement[bool] | None = None,
 ) -> Snapshot:
     """See what is stuck right now, in one snapshot.
 
@@ -158,7 +150,7 @@ async def look(
         threshold: how long ago an attempt must have started, to be stuck.
         limit: the most candidates to read; the total is exact all the same.
         writes: whether the sweep means to act, and so needs the rights to.
-        approved: see only what that refused run listed, and of it what is still stuck.
+        among: see only these, such as what a refused run listed, and of them what is still stuck.
 
     Raises:
         DatabaseUnready: what is wrong with the database, and what to do.
@@ -167,10 +159,10 @@ async def look(
     async with snapshot(engine) as connection:
         await require_ready(connection, writes=writes)
         numbers = (await connection.execute(_NUMBERS, {"threshold": threshold})).one()
-        approval = listed_by(approved) if approved else true()
+        chosen = true() if among is None else among
         stuck = (
             await connection.execute(
-                stuck_query().where(approval), {"threshold": threshold, "limit": limit}
+                stuck_query().where(chosen), {"threshold": threshold, "limit": limit}
             )
         ).all()
         unreadable = (await connection.execute(_unreadable_query())).all()
@@ -182,7 +174,14 @@ async def look(
                 len(stuck)
                 if len(stuck) < limit
                 else await _count(
-                    connection, and_(stuck_before(_CUTOFF), approval), threshold=threshold
+                    connection, and_(stuck_before(_CUTOFF), chosen), threshold=threshold
+                )
+            ),
+            stuck_beside=(
+                0
+                if among is None
+                else await _count(
+                    connection, and_(stuck_before(_CUTOFF), not_(among)), threshold=threshold
                 )
             ),
             unreadable=tuple(

@@ -76,16 +76,17 @@ def test_a_platforms_table_is_adopted_as_it_is(empty_database_url: str) -> None:
     assert index_is_valid(empty_database_url)
 
 
-def test_an_index_whose_build_was_interrupted_is_built_again(database_url: str) -> None:
+def test_an_index_whose_build_was_interrupted_is_built_again(empty_database_url: str) -> None:
+    assert alembic(empty_database_url, "upgrade", "0002").returncode == 0
     query(
-        database_url,
+        empty_database_url,
         "UPDATE pg_index SET indisvalid = false"
         " WHERE indexrelid = 'sites_provision_in_flight'::regclass",
     )
-    query(database_url, "UPDATE provision_reaper_version SET version_num = '0001'")
-    assert not index_is_valid(database_url)
-    migrate(database_url)
-    assert index_is_valid(database_url)
+    query(empty_database_url, "UPDATE provision_reaper_version SET version_num = '0001'")
+    assert not index_is_valid(empty_database_url)
+    migrate(empty_database_url)
+    assert index_is_valid(empty_database_url)
 
 
 def test_the_index_is_built_beside_a_writer_that_keeps_its_transaction_open(

@@ -14,7 +14,14 @@ from provisioning.database import database
 from provisioning.errors import CapExceeded, DatabaseUnready
 from provisioning.failures import Source, fail_terminally
 from provisioning.site_state import Outcome
-from provisioning.sweep.refusals import find_refusal, record_refusal
+from provisioning.sweep.approvals import find_refusal, listed_by
+from provisioning.sweep.refusals import (
+    close_refusals,
+    prune_refusals,
+    read_past,
+    record_refusal,
+    release_refusals,
+)
 from provisioning.sweep.snapshot import look, look_again
 from tests.conftest import ROOT
 from tests.sites import Sites
@@ -43,11 +50,17 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
     await sites.add_started(1, provision={"webhook": "https://merchant.example/hook"})
     seen = await look(reaper, THRESHOLD, 100, writes=True)
     run = uuid4()
+    refused = CapExceeded("1 stuck site", found=1, cap=1)
     for _ in range(2):
-        await record_refusal(reaper, run, CapExceeded(1, 0, 1, per_hour=False), seen)
-    assert (await find_refusal(reaper, run)).listed == 1
-    approved = await look(reaper, THRESHOLD, 100, writes=True, approved=run)
+        await record_refusal(reaper, run, refused, seen, stands=True)
+    assert (await read_past(reaper, run)).own
+    refusal = await find_refusal(reaper, run)
+    assert refusal.listed == 1
+    approved = await look(reaper, THRESHOLD, 100, writes=True, among=listed_by(refusal))
     assert approved.stuck == seen.stuck
+    await release_refusals(reaper)
+    await close_refusals(reaper, THRESHOLD)
+    await prune_refusals(reaper)
     (site,) = seen.stuck
     assert await look_again(reaper, site) is None
     outcome = await fail_terminally(
@@ -74,7 +87,6 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
         "UPDATE terminal_failures SET reason = 'x'",
         "DELETE FROM terminal_failures",
         "DELETE FROM notices",
-        "DELETE FROM sweep_refusals",
         "DROP INDEX sites_provision_in_flight",
         "CREATE TABLE mine (n int)",
     ],
@@ -98,6 +110,7 @@ async def test_the_role_can_do_nothing_else(reaper: AsyncEngine, beyond: str) ->
         "REVOKE UPDATE ON notices FROM reaper",
         "REVOKE INSERT ON sweep_refusals FROM reaper",
         "REVOKE UPDATE ON sweep_refusals FROM reaper",
+        "REVOKE DELETE ON sweep_refusals FROM reaper",
     ],
 )
 async def test_a_missing_right_to_write_is_said_and_stops_no_dry_run(

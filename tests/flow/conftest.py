@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
+from prefect import tags
 from prefect.client.schemas.objects import State
 
 from flows.reap_stuck_provisions import reap_stuck_provisions
+from flows.ui.origin import AUTO_SCHEDULED
 from provisioning.settings import settings
 from tests.outbox.owing import SECRET
 from tests.outbox.receivers import Receiver, receiving
@@ -16,10 +18,11 @@ Sweep = Callable[..., Coroutine[Any, Any, State[Any]]]
 
 @pytest.fixture
 def sweep(prefect_api: str, worker_environment: pytest.MonkeyPatch) -> Sweep:
-    """Run one sweep of the test's database, and give its final state."""
+    """Run one sweep of the test's database, as the schedule does, and give its final state."""
 
-    async def run(**parameters: Any) -> State[Any]:
-        return await reap_stuck_provisions(**parameters, return_state=True)
+    async def run(by_hand: bool = False, **parameters: Any) -> State[Any]:
+        with tags(*([] if by_hand else [AUTO_SCHEDULED])):
+            return await reap_stuck_provisions(**parameters, return_state=True)
 
     return run
 

@@ -2,13 +2,14 @@
 
 import re
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from prefect.client.schemas.objects import StateType
 
 from tests.flow.conftest import Sweep
-from tests.flow.traces import flow_run, message, nothing_written, report_of, run_id
+from tests.flow.traces import events, flow_run, message, nothing_written, report_of, run_id
 from tests.sites import YOUNG, Sites, stamp
 
 
@@ -32,6 +33,7 @@ async def test_exactly_what_the_refusal_listed_and_what_is_still_stuck_is_reaped
     assert f"Approves the refusal of run {run_id(refused)}" in message(approved)
     assert f"/flow-run/{run_id(refused)})" in await report_of(approved, prefect_api)
     assert (await flow_run(approved)).name.startswith(f"approval of {str(run_id(refused))[:8]}")
+    assert "27 more, not approved here, are stuck" in message(approved), "one of them restarted"
     assert (await sweep()).name == "Refused"
     assert await sites.ledger() == list(range(4, 31))
 
@@ -40,8 +42,95 @@ async def test_an_approval_twice_reaps_once(sweep: Sweep, sites: Sites) -> None:
     await sites.add_many(26)
     refused = str(run_id(await sweep()))
     assert (await sweep(approve_refusal=refused)).name == "Reaped"
-    assert (await sweep(approve_refusal=refused)).name == "Clean"
+    again = await sweep(approve_refusal=refused)
+    assert again.name == "Clean"
+    assert "None of the 26 listed is stuck any more." in message(again)
     assert len(await sites.ledger()) == 26
+
+
+@pytest.mark.guarantee(
+    fault="a refusal of a run with another threshold (G24)",
+    holds="its approval looks with the threshold of the refusal",
+)
+async def test_an_approval_looks_with_the_threshold_of_its_refusal(
+    sweep: Sweep, sites: Sites
+) -> None:
+    for site_id in range(1, 31):
+        await sites.add_started(site_id, stamp(timedelta(minutes=12)))
+    refused = await sweep(by_hand=True, stuck_after_minutes=10)
+    approved = await sweep(approve_refusal=str(run_id(refused)))
+    assert "30 reaped" in message(approved)
+    reason = (await sites.metadata(1))["terminal_failure"]["reason"]
+    assert reason == "approved: exceeded the 10-minute threshold without completing"
+
+
+async def test_an_approval_of_one_step_lets_the_others_be(sweep: Sweep, sites: Sites) -> None:
+    """Of 29 at dns and 2 at certificate the two need not wait for what broke dns."""
+    await sites.add_many(29)
+    await sites.add_many(2, first=101, step="certificate")
+    await sites.add_started(200)
+    refused = str(run_id(await sweep()))
+    approved = await sweep(approve_refusal=refused, approve_only_step="certificate")
+    assert approved.name == "Reaped"
+    assert "which listed 2 sites at step certificate" in message(approved)
+    assert "30 more, not approved here, are stuck" in message(approved)
+    assert await sites.ledger() == [101, 102]
+    await sweep(approve_refusal=refused, approve_only_step="no step stamped")
+    assert await sites.ledger() == [101, 102, 200]
+    for site_id in range(1, 10):
+        await sites.merge(site_id, {"health_check": {"completed_at": stamp(YOUNG)}})
+    assert (await sweep()).name == "Refused", "20 at dns: the refusal stands for what was left out"
+    await sweep(approve_refusal=refused)
+    assert await sites.ledger() == [*range(10, 30), 101, 102, 200]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"approve_only_step": "dnss"}, "listed no site at step dnss. It listed: dns (26)."),
+        ({"approve_refusal": None, "approve_only_step": "dns"}, "needs approve_refusal"),
+    ],
+)
+async def test_a_step_that_was_not_listed_is_said(
+    sweep: Sweep, sites: Sites, parameters: dict[str, Any], said: str
+) -> None:
+    await sites.add_many(26)
+    refused = str(run_id(await sweep()))
+    state = await sweep(**({"approve_refusal": refused} | parameters))
+    assert (state.name, await nothing_written(sites)) == ("Failed", True)
+    assert message(state).startswith("Nothing was changed: ")
+    assert said in message(state)
+
+
+async def test_an_approval_that_comes_too_late_says_how_many_others_are_stuck(
+    sweep: Sweep, sites: Sites
+) -> None:
+    await sites.add_many(30)
+    refused = str(run_id(await sweep()))
+    await sites.run("DELETE FROM sites")
+    await sites.add_many(30, first=101)
+    state = await sweep(approve_refusal=refused)
+    assert state.name == "Clean"
+    assert "None of the 30 listed is stuck any more; 30 others are." in message(state)
+
+
+async def test_a_note_stands_in_the_ledger_the_report_and_the_events(
+    sweep: Sweep, sites: Sites, prefect_api: str
+) -> None:
+    for site_id in range(3_000_000_001, 3_000_000_027):
+        await sites.add_started(site_id)
+    refused = str(run_id(await sweep()))
+    note = "the resolver was down until 15:10\x00 | see <INC-7>"
+    state = await sweep(approve_refusal=refused, note=note)
+    shown = "the resolver was down until 15:10 | see <INC-7>"
+    assert f"Note: {shown}. 26 stuck sites found: 26 reaped" in message(state)
+    assert "Note: the resolver was down until 15:10 \\| see \\<INC-7\\>" in await report_of(
+        state, prefect_api
+    )
+    ledger = await sites.rows("SELECT DISTINCT note, by_person FROM terminal_failures")
+    assert [tuple(row) for row in ledger] == [(shown, True)]
+    (event,) = await events(prefect_api, "provision.site.3000000001")
+    assert event["payload"]["note"] == shown
 
 
 async def test_an_approval_is_for_the_sites_of_its_own_refusal(sweep: Sweep, sites: Sites) -> None:
@@ -94,7 +183,7 @@ async def test_a_refusal_says_how_to_let_it_through_and_how_many_there_were_in_a
     second = await sweep()
     assert "The sweep before it did not refuse" in message(first)
     assert "Refusal 2 in a row, since " in message(second)
-    assert "The next scheduled sweep asks again" in message(second)
+    assert "Sweeps act again at 12 or fewer" in message(second)
     report = await report_of(second, prefect_api)
     assert f"\n   {run_id(second)}\n" in report
     assert f"--param approve_refusal={run_id(second)}" in report
@@ -139,6 +228,18 @@ async def test_a_run_says_when_a_refusal_is_near(
 
 async def test_a_raised_cap_lasts_for_its_run_alone(sweep: Sweep, sites: Sites) -> None:
     await sites.add_many(26)
-    assert (await sweep(max_reap_per_run=26, dry_run=True)).name == "Rehearsed"
+    assert "26 would be reaped" in message(await sweep(max_reap_per_run=26, dry_run=True))
     assert (await sweep()).name == "Refused"
-    assert (await sweep(max_reap_per_run=26)).name == "Reaped"
+    assert (await sweep(by_hand=True, max_reap_per_run=26)).name == "Reaped"
+
+
+async def test_what_a_person_let_through_does_not_use_up_the_hour(
+    sweep: Sweep, sites: Sites
+) -> None:
+    await sites.add_many(120)
+    by_hand = await sweep(by_hand=True, max_reap_per_run=200, max_reap_per_hour=200)
+    assert by_hand.name == "Reaped"
+    await sites.add_many(20, first=501)
+    assert (await sweep()).name == "Reaped"
+    ledger = await sites.rows("SELECT by_person, count(*) FROM terminal_failures GROUP BY 1")
+    assert {row[0]: row[1] for row in ledger} == {True: 120, False: 20}

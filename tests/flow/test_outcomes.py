@@ -178,13 +178,25 @@ async def test_a_dry_run_writes_nothing(sweep: Sweep, sites: Sites, prefect_api:
     assert len(await task_runs(state, "refresh_site", 2)) == 2
 
 
-async def test_a_dry_run_over_the_cap_is_refused_and_records_no_refusal(
-    sweep: Sweep, sites: Sites
+@pytest.mark.guarantee(
+    fault="a dry run over the cap",
+    holds="ends Rehearsed, says that a sweep would refuse, and leaves no refusal behind",
+)
+async def test_a_dry_run_over_the_cap_is_rehearsed_and_leaves_no_refusal(
+    sweep: Sweep, sites: Sites, prefect_api: str
 ) -> None:
     await sites.add_many(26)
     state = await sweep(dry_run=True)
-    assert state.name == "Refused"
+    assert (state.name, state.type) == ("Rehearsed", StateType.COMPLETED)
+    assert message(state).startswith(
+        "Dry run, nothing was changed. A sweep would refuse: 26 stuck sites, over the cap of 25"
+    )
+    report = await report_of(state, prefect_api)
+    assert "## Rehearsed" in report
+    assert "26 | " in report
+    assert "approve_refusal" not in report
     assert await sites.rows("TABLE sweep_refusals") == []
+    assert "The sweep before it did not refuse" in message(await sweep())
 
 
 @pytest.mark.guarantee(

@@ -19,6 +19,10 @@ from tests.sites import Sites
         {"stuck_after_minutes": -1},
         {"max_reap_per_run": 0},
         {"max_reap_per_hour": 0},
+        {"max_reap_share": 0},
+        {"max_reap_share": 101},
+        {"approve_only_step": ""},
+        {"note": "x" * 501},
         {"approve_refusal": "nope"},
     ],
 )
@@ -40,7 +44,10 @@ def test_the_form_shows_each_limit_and_a_help_text() -> None:
         "stuck_after_minutes": 1,
         "max_reap_per_run": 1,
         "max_reap_per_hour": 1,
+        "max_reap_share": None,
         "approve_refusal": None,
+        "approve_only_step": None,
+        "note": None,
         "dry_run": None,
     }
     assert all(len(field["description"]) > 40 for field in fields.values())

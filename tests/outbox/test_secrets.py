@@ -1,6 +1,7 @@
 """No part of a URL but its scheme and host, and no secret, leaves the process except as sent."""
 
 import asyncio
+import base64
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -17,6 +18,7 @@ from tests.outbox.receivers import Receiver, Request, answering, hanging
 
 TOKENS = ["t0ken-user", "t0ken-password", "t0ken-path", "t0ken-query", "t0ken-fragment"]
 KEY = SECRET.removeprefix("whsec_")
+WHSK = "whsk_" + base64.b64encode(bytes(32)).decode()
 
 
 def secret_url(host: str) -> str:
@@ -111,6 +113,12 @@ async def test_what_holds_a_secret_does_not_show_it(owing: Owing) -> None:
         ("PROVISION_WEBHOOK_SECRET", "whsec_t0ken user"),
         ("PROVISION_WEBHOOK_SECRET", "whsec_"),
         ("PROVISION_WEBHOOK_SECRET", "t0kén"),
+        ("PROVISION_WEBHOOK_SECRET", "whsec_dDBrZW4tdXNlcg=="),
+        ("PROVISION_WEBHOOK_SECRET", f"{SECRET} t0ken-user"),
+        ("PROVISION_WEBHOOK_SECRET", "whsec_" + "A" * 88),
+        ("PROVISION_WEBHOOK_SECRET", "whsk_" + "A" * 40),
+        ("PROVISION_TEARDOWN_SECRET", "t0ken-user"),
+        ("PROVISION_EGRESS_PROXY", "t0ken-user"),
         ("PROVISION_TEARDOWN_URL", "t0ken-path"),
         ("PROVISION_TEARDOWN_URL", "ftp://t0ken-user@host/"),
         ("PROVISION_TEARDOWN_URL", "http://host:t0ken-password@/"),
@@ -128,7 +136,7 @@ def test_an_unusable_setting_is_named_and_its_value_is_not(
     assert refused.value.__cause__ is None
 
 
-@pytest.mark.parametrize("secret", [SECRET, KEY, "whsec_dGVzdA==", "whsec_dGVzdA"])
+@pytest.mark.parametrize("secret", [SECRET, KEY, f"{SECRET} {KEY}", WHSK, f" {WHSK}\n{SECRET} "])
 def test_a_usable_secret_is_taken(worker_environment: pytest.MonkeyPatch, secret: str) -> None:
     worker_environment.setenv("PROVISION_WEBHOOK_SECRET", secret)
     worker_environment.setenv("PROVISION_WEBHOOK_ALLOW_PRIVATE_NETWORKS", "true")

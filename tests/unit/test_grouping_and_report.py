@@ -7,10 +7,12 @@ import pytest
 
 from provisioning.errors import CapExceeded
 from provisioning.site_state import Outcome
-from provisioning.sweep.caps import Caps
+from provisioning.sweep.approvals import Refusal
+from provisioning.sweep.caps import Caps, Standing
 from provisioning.sweep.grouping import by_start, by_step, largest_group
+from provisioning.sweep.refusals import Past
 from provisioning.sweep.report import ROWS, refusal_report, report
-from provisioning.sweep.result import Ending, Result, Streak, conclude, nearness, refuse
+from provisioning.sweep.result import Ending, Result, conclude, nearness, refuse
 from provisioning.sweep.snapshot import Candidate, Snapshot, Unreadable
 
 NOW = datetime(2025, 1, 15, 15, 30, tzinfo=UTC)
@@ -112,26 +114,88 @@ def test_start_times_fall_into_few_groups_that_add_up(ages: list[timedelta]) -> 
     assert groups == sorted(groups, key=lambda group: group.first)
 
 
-def test_a_refusal_says_the_numbers_the_age_and_what_to_do() -> None:
-    seen = snapshot(*(candidate(i) for i in range(26)))
-    streak = Streak(3, NOW - timedelta(minutes=10))
-    message = refuse(
-        seen, CapExceeded(26, 0, 25, per_hour=False), streak, dry_run=False, notices=None
+OVER = CapExceeded("26 stuck sites, over the cap of 25 a run", found=26, cap=25)
+NO_PAST = Past(0, None, None, None, expired=False)
+SECOND = Past(2, NOW - timedelta(minutes=10), Standing(NOW, 25), None, expired=False)
+
+
+def refused(past: Past, refusal: CapExceeded = OVER, **chosen: bool) -> str:
+    seen = snapshot(*(candidate(i) for i in range(refusal.found)))
+    return refuse(
+        seen, refusal, past, **({"stands": True, "dry_run": False} | chosen), notices=None
     )
-    for part in (
-        "26 stuck sites, over the cap of 25 a run: nothing was changed",
-        "26 of 26 stopped at step dns",
-        "The oldest started 1 h 30 min ago",
-        "Refusal 3 in a row, since 2025-01-15 15:20 UTC",
-        "The next scheduled sweep asks again",
-    ):
-        assert part in message
+
+
+def test_a_refusal_says_the_numbers_the_age_and_what_to_do() -> None:
+    assert refused(SECOND) == (
+        "26 stuck sites, over the cap of 25 a run: nothing was changed. "
+        "26 of 26 stopped at step dns, started at 2025-01-15 14:00 UTC. "
+        "The oldest started 1 h 30 min ago. Refusal 3 in a row, since 2025-01-15 15:20 UTC. "
+        "Sweeps act again at 12 or fewer, or when you approve it or run one by hand. "
+        "Something systemic broke: a person must look before anything is let through."
+    )
+
+
+def test_a_refusal_that_holds_nobody_back_says_that_the_next_sweep_asks_again() -> None:
+    by_hand = refused(NO_PAST, stands=False)
+    assert "The sweep before it did not refuse. The next scheduled sweep asks again" in by_hand
+    hour = CapExceeded("20 stuck sites and 81", found=20, cap=100, per_hour=True)
+    assert "refuses while the hour's sum would pass the cap" in refused(SECOND, hour)
+
+
+def test_a_refusal_with_a_cap_of_one_is_over_when_none_is_stuck() -> None:
+    one = CapExceeded("2 stuck sites, over the cap of 1 a run", found=2, cap=1)
+    assert "Sweeps act again when none is stuck, or when you approve it" in refused(NO_PAST, one)
+
+
+def test_a_run_that_refuses_again_says_that_its_first_list_is_what_an_approval_lets_through() -> (
+    None
+):
+    again = refused(Past(0, NOW, Standing(NOW, 25), NOW, expired=False), stands=False)
+    assert (
+        "This run refused before, at 2025-01-15 15:30 UTC, and an approval lets through what it "
+        "listed then: for a newer list start another run." in again
+    )
+
+
+def test_a_rehearsed_refusal_says_what_a_sweep_would_do_and_counts_in_no_row() -> None:
+    told = refused(SECOND, dry_run=True)
+    assert told.startswith("Dry run, nothing was changed. A sweep would refuse: 26 stuck sites, ov")
+    assert "in a row" not in told
+
+
+def approval(listed: int, results: list[Result], others: int) -> str:
+    seen = snapshot(*(result.candidate for result in results), stuck_beside=others)
+    chosen = Refusal(uuid4(), NOW, timedelta(minutes=10), listed)
+    return conclude(
+        seen, results, dry_run=False, near=None, approves=chosen, notices=None, note="dns is back"
+    )[1]
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (0, "None of the 30 listed is stuck any more."),
+        (1, "None of the 30 listed is stuck any more; 1 other is."),
+        (30, "None of the 30 listed is stuck any more; 30 others are."),
+    ],
+)
+def test_an_approval_that_came_too_late_says_what_is_stuck_now(others: int, said: str) -> None:
+    assert said in approval(30, [], others)
+    assert "Nothing was stuck" not in approval(30, [], others)
+
+
+def test_an_approval_says_its_note_and_what_it_leaves() -> None:
+    told = approval(3, outcomes(Outcome.REAPED, Outcome.FINISHED), 26)
+    assert "which listed 3 sites. Note: dns is back. 2 stuck sites found: 1 reaped, 1 fi" in told
+    assert "26 more, not approved here, are stuck." in told
 
 
 def test_the_report_of_a_huge_refusal_is_bounded_and_names_the_step_first() -> None:
     stuck = [candidate(i, "dns" if i < 4_960 else "certificate") for i in range(5_000)]
-    refusal = CapExceeded(5_000, 0, 25, per_hour=False)
+    refusal = CapExceeded("m", found=5_000, cap=25)
     shown = refusal_report(
+        Ending.REFUSED,
         "m",
         snapshot(*stuck),
         refusal,
