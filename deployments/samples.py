@@ -15,6 +15,14 @@ Site = tuple[str, dict[str, Any]]
 DONE_STEP = "health-check"
 
 
+def create_table(database_url: str) -> None:
+    """Make the table of sites that a platform would have, where it is not there yet."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS sites (id bigint PRIMARY KEY, domain text, metadata jsonb)"
+        )
+
+
 def add_samples(database_url: str) -> int:
     """Fills an empty `sites`; a table that holds anything is left as it is. Says how many."""
     with psycopg.connect(database_url) as connection:

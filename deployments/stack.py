@@ -28,7 +28,7 @@ from deployments.options import PROJECT, Options
 from deployments.postgres import LocalPostgres, local_postgres
 from deployments.processes import Service, end_leftovers, run_command, service
 from deployments.running import NOTE, announced
-from deployments.samples import add_samples
+from deployments.samples import add_samples, create_table
 from deployments.terminal import say, show, stage
 from flows.ui.links import run_page
 
@@ -109,6 +109,7 @@ class _Stack:
             elif self.postgres:
                 self.postgres.ensure_database("provision")
                 self.database_url = self.postgres.url("provision")
+                create_table(self.database_url)
             # No time limit: an index on a large table takes what it takes.
             self._run_to_end("migrate", "alembic", "upgrade", "head", timeout=None)
 

@@ -35,7 +35,7 @@ from deployments.processes import service
 from provisioning.database import database
 from provisioning.settings import settings
 from tests.production import platform, production  # noqa: F401 - fixtures for all folders
-from tests.sites import Sites
+from tests.sites import PLATFORM_TABLE, Sites
 
 ROOT = Path(__file__).parent.parent
 _numbers = count(1)
@@ -65,11 +65,18 @@ def migrate(url: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def adopt(url: str) -> None:
+    """An empty database as a platform has it, and then our migrations."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(PLATFORM_TABLE)
+    migrate(url)
+
+
 @pytest.fixture(scope="session")
 def migrated_template(postgres: LocalPostgres) -> str:
     """The name of a migrated database, from which each test's own is copied."""
     postgres.ensure_database("template_migrated")
-    migrate(postgres.url("template_migrated"))
+    adopt(postgres.url("template_migrated"))
     return "template_migrated"
 
 

@@ -13,6 +13,10 @@ OLD = timedelta(minutes=90)
 YOUNG = timedelta(minutes=1)
 
 
+PLATFORM_TABLE = "CREATE TABLE sites (id bigint PRIMARY KEY, domain text, metadata jsonb)"
+"""The platform's own migration: ours never makes its table."""
+
+
 def stamp(age: timedelta = OLD) -> str:
     """A start stamp of that age, as most platforms write one."""
     return (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%SZ")

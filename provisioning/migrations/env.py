@@ -4,29 +4,34 @@ import time
 from typing import Any
 
 from alembic import context
+from alembic.runtime.migration import MigrationContext, MigrationInfo
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.pool import NullPool
 
 from provisioning.database import connect_args, driver_url
-from provisioning.schema import tables
+from provisioning.errors import SettingsInvalid
+from provisioning.migrations.adoption import OURS, VERSION_TABLE, obstacles
+from provisioning.migrations.building import say
+from provisioning.migrations.mending import mend
+from provisioning.migrations.place import find_place
+from provisioning.schema import sql_name, tables
 from provisioning.settings import settings
 
-VERSION_TABLE = "provision_reaper_version"
 MIGRATION_LOCK = 7_083_196_025
 TURN_SECONDS = 600
 
-OURS = {"terminal_failures", "notices", "sweep_refusals"}
+NAMES = {table.name for table in OURS}
 
 
 def include_name(name: str | None, kind: str, _parents: Any) -> bool:
     """Compare our tables only: whatever else the platform keeps is none of our business."""
-    return kind != "table" or name in OURS
+    return kind != "table" or name in NAMES
 
 
 def include_object(_object: Any, name: str | None, kind: str, _reflected: bool, _to: Any) -> bool:
     """As `include_name`, for the tables that our own schema declares."""
-    return kind != "table" or name in OURS
+    return kind != "table" or name in NAMES
 
 
 def wait_for_turn(connection: Connection) -> None:
@@ -48,6 +53,37 @@ def wait_for_turn(connection: Connection) -> None:
     connection.commit()
 
 
+def goes_to_head() -> bool:
+    """Whether this is `alembic upgrade head`. Other commands have no destination, or another."""
+    try:
+        return context.get_revision_argument() == context.get_head_revision()
+    except KeyError:
+        return False
+
+
+def look_first(connection: Connection) -> None:
+    """End here, before anything is made, if anything is in the way."""
+    found = obstacles(connection)
+    connection.commit()
+    if found:
+        lines = "\n".join(f"- {sentence}" for sentence in found)
+        raise SystemExit(f"Nothing was changed. In the way is:\n{lines}")
+
+
+def feel_at_home(connection: Connection) -> None:
+    """Make what no revision qualifies in the schema of our own objects, and look for it there."""
+    place = find_place(connection)
+    if place:
+        connection.exec_driver_sql(f"SET search_path TO {sql_name(place.home)}")
+    connection.commit()
+
+
+def tell(ctx: MigrationContext, step: MigrationInfo, heads: Any, run_args: Any) -> None:
+    """Say which revision was applied."""
+    script = context.script.get_revision(step.up_revision_id or "")
+    say(f"{'Done' if step.is_upgrade else 'Taken back'}: {script.revision}, {script.doc}")
+
+
 def migrate() -> None:
     """Upgrade or downgrade, one transaction a migration."""
     url = driver_url(settings().database_url.get_secret_value())
@@ -56,6 +92,10 @@ def migrate() -> None:
     )
     with engine.connect() as connection:
         wait_for_turn(connection)
+        upgrades = goes_to_head()
+        if upgrades:
+            look_first(connection)
+        feel_at_home(connection)
         context.configure(
             connection=connection,
             target_metadata=tables,
@@ -63,11 +103,19 @@ def migrate() -> None:
             include_name=include_name,
             include_object=include_object,
             transaction_per_migration=True,
+            on_version_apply=tell,
         )
         with context.begin_transaction():
             context.run_migrations()
+        if upgrades:
+            connection.commit()
+            mend(connection.execution_options(isolation_level="AUTOCOMMIT"))
+            say("Everything is in place.")
 
 
 if context.is_offline_mode():
     raise SystemExit("Offline mode is not supported: the migrations look at the database first.")
-migrate()
+try:
+    migrate()
+except SettingsInvalid as error:
+    raise SystemExit(str(error)) from None

@@ -6,50 +6,16 @@ statement gives both pairs each other's names. Before it and after it, whoever a
 `iso_instant` and `sites_provision_in_flight` gets a pair that belongs together.
 """
 
-from typing import Any
+from sqlalchemy import Connection
 
-from sqlalchemy import ColumnElement, Connection, text
+from provisioning.migrations.building import build, drop, say
+from provisioning.migrations.definition import FUNCTION, is_ours, like_ours
+from provisioning.migrations.iso_instant import create_iso_instant
+from provisioning.migrations.place import Place, the_place
+from provisioning.stamps import IN_FLIGHT_INDEX
 
-from provisioning.migrations.iso_instant import BODY, create_iso_instant
-from provisioning.stamps import IN_FLIGHT_INDEX, INDEXED, STARTED
-
-FUNCTION = "iso_instant"
 NEXT = "_next"
 OLD = "_old"
-
-KEY = "iso_instant((metadata #>> '{provision,started_at}'::text[]))"
-"""The index's expression as PostgreSQL prints it; its second column is `id`."""
-
-PREDICATE = (
-    "((((metadata #>> '{provision,started_at}'::text[]) IS NOT NULL)"
-    " AND ((metadata #>> '{terminal_failure}'::text[]) IS NULL)"
-    " AND ((metadata #>> '{health_check,completed_at}'::text[]) IS NULL))"
-    " OR ((jsonb_typeof(metadata) = 'string'::text)"
-    " AND ((metadata #>> '{}'::text[]) ~ '^[{].*\"started_at\" *: *[^ n]'::text)))"
-)
-"""The index's condition as PostgreSQL prints it."""
-
-_IS_CURRENT = text("""
-SELECT EXISTS (
-  SELECT FROM pg_proc, pg_index
-   WHERE pg_proc.oid = to_regprocedure(:function)
-     AND prosrc = :body
-     AND indexrelid = to_regclass(:index)
-     AND indisvalid
-     AND pg_get_expr(indexprs, indrelid) = :key
-     AND pg_get_expr(indpred, indrelid) = :predicate)
-""")
-
-_SWAP = f"""
-DO $swap$ BEGIN
-  IF to_regprocedure('{FUNCTION}(text)') IS NOT NULL THEN
-    ALTER FUNCTION {FUNCTION}(text) RENAME TO {FUNCTION}{OLD};
-  END IF;
-  ALTER FUNCTION {FUNCTION}{NEXT}(text) RENAME TO {FUNCTION};
-  ALTER INDEX IF EXISTS {IN_FLIGHT_INDEX} RENAME TO {IN_FLIGHT_INDEX}{OLD};
-  ALTER INDEX {IN_FLIGHT_INDEX}{NEXT} RENAME TO {IN_FLIGHT_INDEX};
-END $swap$
-"""
 
 
 def bring_up_to_date(connection: Connection) -> None:
@@ -57,50 +23,87 @@ def bring_up_to_date(connection: Connection) -> None:
 
     Stopped at any point, it is finished by a second run. Needs a connection in autocommit.
     """
+    place = the_place(connection)
     # The lock bound is minutes and the only one: a build waits for every older transaction, and a
     # build that is cut leaves an invalid index.
     connection.exec_driver_sql("SET statement_timeout = 0")
     connection.exec_driver_sql("SET lock_timeout = '10min'")
-    drop_leftovers(connection)
     if is_current(connection):
+        _drop_leftovers(connection, place)
+        _let_all_call(connection, place, FUNCTION)
         return
-    connection.exec_driver_sql(create_iso_instant(FUNCTION + NEXT))
-    # The platform's own role computes the key whenever it writes to a row in flight.
-    connection.exec_driver_sql(f"GRANT EXECUTE ON FUNCTION {FUNCTION}{NEXT}(text) TO PUBLIC")
-    build_index(connection, IN_FLIGHT_INDEX + NEXT, FUNCTION + NEXT)
-    connection.exec_driver_sql(_SWAP)
-    drop_leftovers(connection)
+    function = _make_function(connection, place)
+    _let_all_call(connection, place, function)
+    # On a partitioned table an interrupted build is gone on with, and a CONCURRENTLY one can't be.
+    if place.kind != "p" or not _is_there(connection, place, IN_FLIGHT_INDEX + NEXT, function):
+        drop(connection, place, IN_FLIGHT_INDEX + NEXT)
+    build(connection, place, IN_FLIGHT_INDEX + NEXT, function)
+    connection.exec_driver_sql(_swap(place, function))
+    _drop_leftovers(connection, place)
+    say(f"The function {FUNCTION} and the index {IN_FLIGHT_INDEX} on {place.table} are in place.")
 
 
 def is_current(connection: Connection) -> bool:
     """Whether the function and a valid index on it are there, as this program has them."""
-    connection.exec_driver_sql("SET quote_all_identifiers = off")
-    found = {
-        "function": f"{FUNCTION}(text)",
-        "body": BODY,
-        "index": IN_FLIGHT_INDEX,
-        "key": KEY,
-        "predicate": PREDICATE,
-    }
-    return bool(connection.execute(_IS_CURRENT, found).scalar_one())
-
-
-def build_index(connection: Connection, index: str, function: str, table: str = "sites") -> None:
-    """Build the index under that name, on that function, while others write to the table."""
-    connection.exec_driver_sql(
-        f"CREATE INDEX CONCURRENTLY {index} ON {table}"
-        f" ({function}({_sql(connection, STARTED)}), id) WHERE {_sql(connection, INDEXED)}"
+    place = the_place(connection)
+    return bool(is_ours(connection, place, FUNCTION)) and _is_there(
+        connection, place, IN_FLIGHT_INDEX, FUNCTION, valid=True
     )
 
 
-def drop_leftovers(connection: Connection) -> None:
+def _is_there(
+    connection: Connection, place: Place, index: str, function: str, *, valid: bool = False
+) -> bool:
+    return any(
+        found.relname == index and (found.valid or not valid)
+        for found in like_ours(connection, place.oid, place.home, function)
+    )
+
+
+def _make_function(connection: Connection, place: Place) -> str:
+    """The name of a function that is this program's: the one that is there, or a new one."""
+    there = is_ours(connection, place, FUNCTION)
+    if there:
+        return FUNCTION
+    name = FUNCTION if there is None else FUNCTION + NEXT
+    if not is_ours(connection, place, name):
+        _drop_leftovers(connection, place)
+        connection.exec_driver_sql(create_iso_instant(place.function(name)))
+    return name
+
+
+def _let_all_call(connection: Connection, place: Place, function: str) -> None:
+    # The platform's own role computes the key whenever it writes to a row in flight.
+    connection.exec_driver_sql(
+        f"GRANT EXECUTE ON FUNCTION {place.function(function)}(text) TO PUBLIC"
+    )
+
+
+def _swap(place: Place, function: str) -> str:
+    """One statement: the new pair takes the names, and what had them is put aside."""
+    functions = f"""
+      IF to_regprocedure('{_quoted(place.function(FUNCTION))}(text)') IS NOT NULL THEN
+        ALTER FUNCTION {place.function(FUNCTION)}(text) RENAME TO {FUNCTION}{OLD};
+      END IF;
+      ALTER FUNCTION {place.function(function)}(text) RENAME TO {FUNCTION};
+    """
+    return f"""
+    DO $swap$ BEGIN
+      {functions if function != FUNCTION else ""}
+      ALTER INDEX IF EXISTS {place.index(IN_FLIGHT_INDEX)} RENAME TO {IN_FLIGHT_INDEX}{OLD};
+      ALTER INDEX {place.index(IN_FLIGHT_INDEX + NEXT)} RENAME TO {IN_FLIGHT_INDEX};
+    END $swap$
+    """
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _drop_leftovers(connection: Connection, place: Place) -> None:
     """Drop what an earlier run built and did not come to use, and what it put aside."""
     for suffix in (NEXT, OLD):
-        connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {IN_FLIGHT_INDEX}{suffix}")
-        connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {FUNCTION}{suffix}(text)")
-
-
-def _sql(connection: Connection, expression: ColumnElement[Any]) -> str:
-    """An expression of ours as the text of a DDL statement, which takes no parameters."""
-    options = {"include_table": False, "literal_binds": True}
-    return str(expression.compile(dialect=connection.dialect, compile_kwargs=options))
+        drop(connection, place, IN_FLIGHT_INDEX + suffix)
+        connection.exec_driver_sql(
+            f"DROP FUNCTION IF EXISTS {place.function(FUNCTION + suffix)}(text)"
+        )

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import text
 
 from provisioning.database import Connection, session_settings
-from provisioning.migrations.in_flight import FUNCTION, KEY, PREDICATE
+from provisioning.migrations.definition import FUNCTION, KEY, PREDICATE
 from provisioning.migrations.iso_instant import BODY
-from provisioning.schema import notices, sites, sweep_refusals, terminal_failures
+from provisioning.schema import notices, sites, sql_name, sweep_refusals, terminal_failures
 from provisioning.stamps import IN_FLIGHT_INDEX
 
 _TABLES = (sites, terminal_failures, notices, sweep_refusals)
@@ -28,20 +28,20 @@ class Right:
     column: str | None = None
 
     def __str__(self) -> str:
-        column = f" ({self.column})" if self.column else ""
+        column = f" ({sql_name(self.column)})" if self.column else ""
         return f"{self.privilege}{column} ON {self.table}"
 
 
 TO_READ = (
-    *(Right(sites.fullname, "SELECT", column) for column in _READ),
-    *(Right(table.fullname, "SELECT") for table in _TABLES[1:]),
+    *(Right(sql_name(sites), "SELECT", column) for column in _READ),
+    *(Right(sql_name(table), "SELECT") for table in _TABLES[1:]),
 )
 TO_WRITE = (
-    Right(sites.fullname, "UPDATE", sites.c.metadata.name),
-    Right(terminal_failures.fullname, "INSERT"),
-    Right(terminal_failures.fullname, "UPDATE", terminal_failures.c.marked_again.name),
-    *(Right(notices.fullname, privilege) for privilege in ("INSERT", "UPDATE")),
-    *(Right(sweep_refusals.fullname, what) for what in ("INSERT", "UPDATE", "DELETE")),
+    Right(sql_name(sites), "UPDATE", sites.c.metadata.name),
+    Right(sql_name(terminal_failures), "INSERT"),
+    Right(sql_name(terminal_failures), "UPDATE", terminal_failures.c.marked_again.name),
+    *(Right(sql_name(notices), privilege) for privilege in ("INSERT", "UPDATE")),
+    *(Right(sql_name(sweep_refusals), what) for what in ("INSERT", "UPDATE", "DELETE")),
 )
 """What a sweep needs beside reading, and a dry run doesn't."""
 
@@ -163,7 +163,7 @@ _NEEDED = (*TO_READ, *TO_WRITE)
 _ASKED = {
     "schemas": [table.schema for table in _TABLES],
     "names": [table.name for table in _TABLES],
-    "shown": [table.fullname for table in _TABLES],
+    "shown": [sql_name(table) for table in _TABLES],
     "table": sites.name,
     "metadata": sites.c.metadata.name,
     "columns": _READ,

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from provisioning.database import Connection, session_settings
 from provisioning.errors import ClocksDiffer, DatabaseUnready
-from provisioning.schema import sites
+from provisioning.schema import sites, sql_name
 from provisioning.stamps import IN_FLIGHT_INDEX
 from provisioning.sweep.catalog import TO_WRITE, Facts, read_facts
 from provisioning.text import duration, sentences
@@ -28,8 +28,9 @@ _KINDS = {
     "I": "an index",
     "c": "a type",
 }
-_TABLE = f"`{sites.fullname}`"
+_TABLE = f"`{sql_name(sites)}`"
 _METADATA = sites.c.metadata.name
+_COLUMN = sql_name(_METADATA)
 
 
 def complaint(facts: Facts, *, writes: bool) -> str | None:
@@ -119,8 +120,9 @@ def _objects(facts: Facts) -> Iterator[str]:
     kind = facts.columns.get(_METADATA, "jsonb")
     if kind != "jsonb":
         yield (
-            f"`{sites.fullname}.{_METADATA}` is of type {kind}, and only jsonb can be swept: ALTER "
-            f"TABLE {sites.fullname} ALTER COLUMN {_METADATA} TYPE jsonb USING {_METADATA}::jsonb;"
+            f"`{sql_name(sites)}.{_COLUMN}` is of type {kind}, and only jsonb can be swept: "
+            f"ALTER TABLE {sql_name(sites)} ALTER COLUMN {_COLUMN} TYPE jsonb "
+            f"USING {_COLUMN}::jsonb;"
         )
     if absent or kind != "jsonb":
         return

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import psycopg
 
 from deployments.postgres import LocalPostgres
-from tests.conftest import migrate
+from tests.conftest import adopt
 
 SITES = """
 INSERT INTO sites
@@ -42,7 +42,7 @@ def filled(postgres: LocalPostgres, name: str, sites: int) -> str:
     """The URL of a new database of that many sites."""
     postgres.ensure_database(name)
     url = postgres.url(name)
-    migrate(url)
+    adopt(url)
     with psycopg.connect(url, autocommit=True) as connection:
         for first in range(1, sites + 1, BATCH):
             last = min(first + BATCH - 1, sites)

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from deployments.postgres import local_postgres
-from tests.conftest import migrate
+from tests.conftest import adopt
 from tests.faults.contest import contest
 
 BATCH = 20_000
@@ -37,7 +37,7 @@ def main() -> None:
         local_postgres(Path(folder), durable=False) as postgres,
     ):
         postgres.ensure_database("soak")
-        migrate(postgres.url("soak"))
+        adopt(postgres.url("soak"))
         asyncio.run(soak(postgres.url("soak"), chosen.attempts, chosen.seed))
 
 

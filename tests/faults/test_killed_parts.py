@@ -21,7 +21,7 @@ from deployments.postgres import LocalPostgres, local_postgres
 from deployments.processes import Service, service
 from provisioning.database import database
 from provisioning.settings import settings
-from tests.conftest import ROOT, free_port, migrate
+from tests.conftest import ROOT, adopt, free_port
 from tests.faults.aftermath import SITES, Aftermath
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message
@@ -181,7 +181,7 @@ def shop(
     """The URL of a migrated database on that server, which this worker sweeps."""
     own_postgres.ensure_database("shop")
     url = own_postgres.url("shop")
-    migrate(url)
+    adopt(url)
     worker_environment.setenv("PROVISION_DATABASE_URL", url)
     settings.cache_clear()
     return url

@@ -1,4 +1,4 @@
-"""The ledger, the notices and the refusals; `sites` only where the platform has none."""
+"""The ledger, the notices and the refusals."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,7 +13,6 @@ depends_on = None
 def upgrade() -> None:
     connection = op.get_bind()
     connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")
-    adopt_or_create_sites(connection)
     op.create_table(
         "terminal_failures",
         sa.Column("id", sa.Uuid, primary_key=True),
@@ -83,34 +82,6 @@ def upgrade() -> None:
         sa.Column("candidates", JSONB, nullable=False),
     )
     op.create_index("sweep_refusals_refused_at", "sweep_refusals", ["refused_at"])
-
-
-def adopt_or_create_sites(connection: sa.Connection) -> None:
-    """Leave the platform's table as it is, if its columns can be swept; create it where missing."""
-    found = connection.exec_driver_sql(
-        "SELECT attname, format_type(atttypid, NULL) AS type FROM pg_attribute "
-        "WHERE attrelid = to_regclass('sites') AND attnum > 0 AND NOT attisdropped"
-    )
-    columns = {row.attname: row.type for row in found}
-    if not columns:
-        op.create_table(
-            "sites",
-            sa.Column("id", sa.BigInteger, primary_key=True),
-            sa.Column("domain", sa.Text),
-            sa.Column("metadata", JSONB),
-        )
-        return
-    missing = [name for name in ("id", "domain", "metadata") if name not in columns]
-    if missing:
-        raise SystemExit(f"The table sites has no column {' and no column '.join(missing)}.")
-    if columns["metadata"] != "jsonb":
-        raise SystemExit(
-            f"The column sites.metadata is of type {columns['metadata']}; only jsonb can be swept. "
-            "Convert it first, at a quiet hour, since it rewrites the table: "
-            "ALTER TABLE sites ALTER COLUMN metadata TYPE jsonb USING metadata::jsonb;"
-        )
-    if columns["id"] not in ("bigint", "integer", "smallint"):
-        raise SystemExit(f"The column sites.id is of type {columns['id']}; it must be an integer.")
 
 
 def downgrade() -> None:

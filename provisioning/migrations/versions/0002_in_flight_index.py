@@ -2,7 +2,10 @@
 
 from alembic import op
 
-from provisioning.migrations.in_flight import FUNCTION, bring_up_to_date
+from provisioning.migrations.building import drop
+from provisioning.migrations.definition import FUNCTION
+from provisioning.migrations.in_flight import bring_up_to_date
+from provisioning.migrations.place import find_place
 from provisioning.stamps import IN_FLIGHT_INDEX
 
 revision = "0002"
@@ -18,5 +21,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     with op.get_context().autocommit_block():
-        op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {IN_FLIGHT_INDEX}")
+        place = find_place(op.get_bind())
+        if place:
+            drop(op.get_bind(), place, IN_FLIGHT_INDEX)
         op.execute(f"DROP FUNCTION IF EXISTS {FUNCTION}(text)")
