@@ -4,17 +4,22 @@ import time
 from typing import Any
 
 from alembic import context
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 from sqlalchemy.engine import Connection
-from sqlalchemy.pool import NullPool
 
-from provisioning.database import connect_args, driver_url
+from provisioning.database import own_session
+from provisioning.errors import DatabaseError
 from provisioning.schema import tables
 from provisioning.settings import settings
 
 VERSION_TABLE = "provision_reaper_version"
 MIGRATION_LOCK = 7_083_196_025
 TURN_SECONDS = 600
+POOLED = (
+    "Migrations hold a lock for as long as they run, which needs a session of their own: run them "
+    "with PROVISION_DATABASE_URL set to the server's own address, and without "
+    "PROVISION_DATABASE_POOLED. The workers may go through the pooler."
+)
 
 OURS = {"terminal_failures", "notices", "sweep_refusals"}
 
@@ -50,11 +55,10 @@ def wait_for_turn(connection: Connection) -> None:
 
 def migrate() -> None:
     """Upgrade or downgrade, one transaction a migration."""
-    url = driver_url(settings().database_url.get_secret_value())
-    engine = create_engine(
-        url, connect_args=connect_args(url), poolclass=NullPool, hide_parameters=True
-    )
-    with engine.connect() as connection:
+    config = settings()
+    if config.database_pooled:
+        raise SystemExit(POOLED)
+    with own_session(config.database_url.get_secret_value()) as connection:
         wait_for_turn(connection)
         context.configure(
             connection=connection,
@@ -70,4 +74,7 @@ def migrate() -> None:
 
 if context.is_offline_mode():
     raise SystemExit("Offline mode is not supported: the migrations look at the database first.")
-migrate()
+try:
+    migrate()
+except DatabaseError as error:
+    raise SystemExit(f"Nothing more was migrated: {error}") from None
