@@ -87,7 +87,9 @@ async def provision_site(
         upstream = forge(config)
     except SettingsInvalid as error:
         return Failed(message=f"Nothing was started: {error}")
-    async with database(config.database_url.get_secret_value()) as engine:
+    async with database(
+        config.database_url.get_secret_value(), pooled=config.database_pooled
+    ) as engine:
         return await provision(
             engine,
             upstream,

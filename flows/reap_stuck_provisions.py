@@ -100,10 +100,12 @@ async def reap_stuck_provisions(
     if approve_only_step and not approve_refusal:
         return Failed(message="Nothing was changed: approve_only_step needs approve_refusal.")
     try:
-        url = settings().database_url.get_secret_value()
+        config = settings()
     except SettingsInvalid as error:
         return Failed(message=f"Could not look: {error}")
-    async with database(url) as engine:
+    async with database(
+        config.database_url.get_secret_value(), pooled=config.database_pooled
+    ) as engine:
         return await sweep(
             engine,
             threshold=timedelta(minutes=stuck_after_minutes),

@@ -3,17 +3,30 @@
 No exception of the driver or of SQLAlchemy leaves this module.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from typing import Any, TypeVarTuple, overload
 
 import anyio
-from sqlalchemy import CursorResult, Executable, make_url
-from sqlalchemy.engine import URL
+import psycopg
+import sqlalchemy
+from sqlalchemy import CursorResult, Executable, NullPool, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.sql.selectable import TypedReturnsRows
 
-from provisioning.driver_errors import connection_failure, statement_failure
+from provisioning.database_url import parameters
+from provisioning.driver_errors import POOLER, connection_failure, statement_failure
+from provisioning.errors import DatabaseError
+from provisioning.pooled import connect_pooled
+from provisioning.session import SESSION, STATEMENT_TIMEOUT, as_options
 
 CONNECT_TIMEOUT = 10
 """Seconds for one connection attempt."""
@@ -21,43 +34,17 @@ CONNECT_TIMEOUT = 10
 SILENCE_TIMEOUT = 40
 """Seconds without an answer before a statement and its connection count as lost."""
 
-STATEMENT_TIMEOUT = 30
-"""Seconds for one statement; longer is a query that lost its index or a server in trouble."""
 
-LOCK_TIMEOUT = "500ms"
-"""How long a statement waits for a lock: then the site is `busy`, or the step is tried again."""
+def parameters_of(url: str) -> dict[str, Any]:
+    """The driver's parameters for a connection of its own, with our bounds and formats.
 
-_SESSION = {
-    # psycopg reads timestamptz under DateStyle ISO only, and databases and roles may differ.
-    "timezone": "UTC",
-    "datestyle": "ISO",
-    "intervalstyle": "postgres",
-    # Rather an error than rows that a policy hides from the sweep.
-    "row_security": "off",
-    "default_transaction_isolation": "read\\ committed",
-    "statement_timeout": f"{STATEMENT_TIMEOUT}s",
-    "lock_timeout": LOCK_TIMEOUT,
-    "idle_in_transaction_session_timeout": f"{STATEMENT_TIMEOUT}s",
-}
-
-
-def session_settings() -> dict[str, str]:
-    """The settings that every session has, by name, with their values as PostgreSQL shows them."""
-    return {name: value.replace("\\", "") for name, value in _SESSION.items()}
-
-
-def driver_url(url: str) -> URL:
-    """A plain `postgresql://` URL, for SQLAlchemy with psycopg 3."""
-    return make_url(url).set(drivername="postgresql+psycopg")
-
-
-def connect_args(url: URL) -> dict[str, Any]:
-    """The bounds of a connection, beside the `options` that its URL may carry."""
-    own = url.query.get("options", "")
-    ours = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-    return {
-        "options": f"{own if isinstance(own, str) else ' '.join(own)} {ours}".strip(),
-        "client_encoding": "utf8",
+    What the URL or the environment has as `options` comes first, so that ours win.
+    """
+    found = parameters(url)
+    own = found.get("options") or os.environ.get("PGOPTIONS", "")
+    return found | {
+        "options": f"{own} {as_options()}".strip(),
+        "client_encoding": "UTF8",
         "connect_timeout": CONNECT_TIMEOUT,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -68,12 +55,23 @@ def connect_args(url: URL) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def database(url: str) -> AsyncIterator[AsyncEngine]:
-    """An engine for the length of one run."""
-    address = driver_url(url)
+async def database(url: str, *, pooled: bool = False) -> AsyncIterator[AsyncEngine]:
+    """An engine for the length of one run.
+
+    Args:
+        url: the database's address, as people have it.
+        pooled: whether it leads to a connection pooler.
+    """
+    arguments = parameters_of(url)
+
+    async def connect() -> psycopg.AsyncConnection:
+        how = connect_pooled if pooled else psycopg.AsyncConnection.connect
+        return await how(**arguments)
+
     engine = create_async_engine(
-        address,
-        connect_args=connect_args(address),
+        "postgresql+psycopg://",
+        async_creator=connect,
+        use_native_hstore=False,
         hide_parameters=True,
         pool_size=5,
         max_overflow=0,
@@ -83,6 +81,52 @@ async def database(url: str) -> AsyncIterator[AsyncEngine]:
         yield engine
     finally:
         await engine.dispose()
+
+
+@contextmanager
+def own_session(url: str) -> Iterator[sqlalchemy.Connection]:
+    """A connection for the migrations, which need a session of their own and its settings.
+
+    Raises:
+        DatabaseError: there is no such session to be had, or something went wrong in it.
+    """
+    arguments = parameters_of(url)
+
+    engine = sqlalchemy.create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: psycopg.connect(**arguments),
+        poolclass=NullPool,
+        hide_parameters=True,
+    )
+    with ExitStack() as stack:
+        failure = None
+        try:
+            connection = stack.enter_context(engine.connect())
+        except Exception as error:  # noqa: BLE001
+            failure = connection_failure(error)
+        if failure:
+            raise failure.with_traceback(None)
+        try:
+            _require_own_session(connection)
+            yield connection
+        except (SQLAlchemyError, psycopg.Error) as error:
+            raise statement_failure(error) from None
+
+
+def _require_own_session(connection: sqlalchemy.Connection) -> None:
+    query = text(
+        "SELECT name, current_setting(name) AS value FROM unnest(CAST(:names AS text[])) AS name"
+    )
+    rows = connection.execute(query, {"names": [*SESSION, "server_encoding"]}).all()
+    connection.rollback()
+    found = {row.name: row.value for row in rows}
+    if found.pop("server_encoding") == "SQL_ASCII":
+        raise DatabaseError(
+            "the database has the encoding SQL_ASCII, so nobody knows what its texts mean: move it "
+            "to a database of encoding UTF8 first."
+        )
+    if found != SESSION:
+        raise DatabaseError(f"the settings of a session do not reach the server. {POOLER}")
 
 
 Columns = TypeVarTuple("Columns")
@@ -133,7 +177,7 @@ async def _connected(engine: AsyncEngine, isolation: str) -> AsyncIterator[Conne
         except Exception as error:  # noqa: BLE001
             failure = connection_failure(error)
         if failure:
-            raise failure
+            raise failure.with_traceback(None)
         yield Connection(connection)
 
 

@@ -23,7 +23,7 @@ POOLER = (
 _TRANSIENT_CLASSES = ("08", "40", "53", "57P", LOCKED)
 """SQLSTATE: connection lost, transaction rolled back, out of resources, server going or coming."""
 
-_SPEAKS_OF_OBJECTS = ("25006", "42501", "42703", "42883", "42P01", "53", "57P")
+_SPEAKS_OF_OBJECTS = ("25006", "42501", "42703", "42704", "42710", "42883", "42P", "53", "57P")
 """SQLSTATE: the server's own sentence names objects and itself, and never a value."""
 
 
@@ -120,6 +120,8 @@ _NO_CONNECTION = [
 
 def connection_failure(error: Exception) -> DatabaseError:
     """Why there is no connection, and whether trying again can help."""
+    if isinstance(error, DatabaseError):
+        return error
     if isinstance(error, PoolTimeout):
         return DatabaseError("all database connections of this run stay in use.", transient=True)
     said = str(_driver_error(error))

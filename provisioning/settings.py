@@ -3,10 +3,9 @@
 from functools import cache
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo
 
+from provisioning.database_url import parameters
 from provisioning.errors import SettingsInvalid
 from provisioning.http.urls import parsed
 from provisioning.mapping import Mapping
@@ -14,13 +13,18 @@ from provisioning.outbox.signing import keys
 
 
 def _postgres_url(secret: SecretStr) -> SecretStr:
-    try:
-        url = make_url(secret.get_secret_value())
-    except (ArgumentError, ValueError):
-        url = None
-    if url is None or url.get_backend_name() not in ("postgresql", "postgres"):
-        raise ValueError("not a PostgreSQL URL (postgresql://user:password@host/database)")
+    parameters(secret.get_secret_value())
     return secret
+
+
+def _without_options(pooled: bool, info: ValidationInfo) -> bool:
+    url: SecretStr | None = info.data.get("database_url")
+    if pooled and url and "options" in parameters(url.get_secret_value()):
+        raise ValueError(
+            "a pooler takes no `options`: take them out of PROVISION_DATABASE_URL, and set what "
+            "they say on the role (ALTER ROLE … SET …)"
+        )
+    return pooled
 
 
 def _http_url(secret: SecretStr) -> SecretStr:
@@ -68,6 +72,11 @@ class Settings(Mapping):
         AfterValidator(_postgres_url),
         Field(description="The platform's database, as postgresql://user:password@host/database"),
     ]
+    database_pooled: Annotated[
+        bool,
+        AfterValidator(_without_options),
+        Field(description="That URL leads to a connection pooler, such as PgBouncer"),
+    ] = False
     teardown_url: Annotated[
         Annotated[SecretStr, AfterValidator(_http_url)] | None,
         Field(description="Where the platform takes teardowns; none are owed where it is not set"),

@@ -20,7 +20,9 @@ async def fail_stopped_run(flow: Flow[..., Any], flow_run: FlowRun, state: State
     """
     site_id = flow_run.parameters["site_id"]
     config = settings()
-    async with database(config.database_url.get_secret_value()) as engine:
+    async with database(
+        config.database_url.get_secret_value(), pooled=config.database_pooled
+    ) as engine:
         attempt = await attempt_of(engine, site_id, str(flow_run.id))
         if attempt is None:
             return

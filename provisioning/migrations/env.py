@@ -5,12 +5,11 @@ from typing import Any
 
 from alembic import context
 from alembic.runtime.migration import MigrationContext, MigrationInfo
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 from sqlalchemy.engine import Connection
-from sqlalchemy.pool import NullPool
 
-from provisioning.database import connect_args, driver_url
-from provisioning.errors import SettingsInvalid
+from provisioning.database import own_session
+from provisioning.errors import DatabaseError, SettingsInvalid
 from provisioning.migrations.adoption import OURS, VERSION_TABLE, obstacles
 from provisioning.migrations.building import say
 from provisioning.migrations.mending import mend
@@ -20,6 +19,11 @@ from provisioning.settings import settings
 
 MIGRATION_LOCK = 7_083_196_025
 TURN_SECONDS = 600
+POOLED = (
+    "Migrations hold a lock for as long as they run, which needs a session of their own: run them "
+    "with PROVISION_DATABASE_URL set to the server's own address, and without "
+    "PROVISION_DATABASE_POOLED. The workers may go through the pooler."
+)
 
 NAMES = {table.name for table in OURS}
 
@@ -86,11 +90,10 @@ def tell(ctx: MigrationContext, step: MigrationInfo, heads: Any, run_args: Any) 
 
 def migrate() -> None:
     """Upgrade or downgrade, one transaction a migration."""
-    url = driver_url(settings().database_url.get_secret_value())
-    engine = create_engine(
-        url, connect_args=connect_args(url), poolclass=NullPool, hide_parameters=True
-    )
-    with engine.connect() as connection:
+    config = settings()
+    if config.database_pooled:
+        raise SystemExit(POOLED)
+    with own_session(config.database_url.get_secret_value()) as connection:
         wait_for_turn(connection)
         upgrades = goes_to_head()
         if upgrades:
@@ -119,3 +122,5 @@ try:
     migrate()
 except SettingsInvalid as error:
     raise SystemExit(str(error)) from None
+except DatabaseError as error:
+    raise SystemExit(f"Nothing more was migrated: {error}") from None

@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import text
 
-from provisioning.database import Connection, session_settings
+from provisioning.database import Connection
 from provisioning.migrations.definition import FUNCTION, KEY, PREDICATE
 from provisioning.migrations.iso_instant import BODY
 from provisioning.schema import notices, sites, sql_name, sweep_refusals, terminal_failures
+from provisioning.session import SESSION
 from provisioning.stamps import IN_FLIGHT_INDEX
 
 _TABLES = (sites, terminal_failures, notices, sweep_refusals)
@@ -184,7 +185,7 @@ _ASKED = {
 async def read_facts(connection: Connection) -> Facts:
     """Ask the database what it is. One statement."""
     asked = datetime.now(UTC)
-    answer = await connection.execute(_FACTS, {**_ASKED, "settings": list(session_settings())})
+    answer = await connection.execute(_FACTS, {**_ASKED, "settings": list(SESSION)})
     answered = datetime.now(UTC)
     found = dict(answer.mappings().one())
     clock = datetime.fromtimestamp(float(found.pop("clock")), UTC)

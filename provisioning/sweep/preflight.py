@@ -7,9 +7,10 @@ answer of the query would be missing, stale, hidden or slow is named before it i
 from collections.abc import Iterator
 from datetime import timedelta
 
-from provisioning.database import Connection, session_settings
+from provisioning.database import Connection
 from provisioning.errors import ClocksDiffer, DatabaseUnready
 from provisioning.schema import sites, sql_name
+from provisioning.session import SESSION
 from provisioning.stamps import IN_FLIGHT_INDEX
 from provisioning.sweep.catalog import TO_WRITE, Facts, read_facts
 from provisioning.text import duration, sentences
@@ -63,8 +64,8 @@ def _session(facts: Facts) -> Iterator[str]:
         )
     wrong = [
         f"{name} is {facts.settings.get(name)} and not {wanted}"
-        for name, wanted in session_settings().items()
-        if not in_force(wanted, facts.settings.get(name))
+        for name, wanted in SESSION.items()
+        if facts.settings.get(name) != wanted
     ]
     if wrong:
         yield (
@@ -72,11 +73,6 @@ def _session(facts: Facts) -> Iterator[str]:
             "likely a connection pooler dropped it: set PROVISION_DATABASE_POOLED=true, or give "
             "PROVISION_DATABASE_URL the address of the server itself"
         )
-
-
-def in_force(wanted: str, found: str | None) -> bool:
-    """Whether a setting has the wanted value; after a comma, DateStyle has an order of parts."""
-    return found is not None and found.split(",")[0].lower() == wanted.lower()
 
 
 def _clock(facts: Facts) -> Iterator[str]:

@@ -15,12 +15,12 @@ from rich.table import Table
 
 from deployments.postgres import LocalPostgres, local_postgres
 from provisioning.settings import settings
-from tests.benchmarks import adopting, price, query, runs, write
+from tests.benchmarks import adopting, pooled, price, query, runs, write
 from tests.benchmarks.data import drop, filled
 from tests.benchmarks.figures import Figure
 from tests.conftest import ROOT, prefect_server
 
-BENCHMARKS = ("query", "write", "run", "growth", "price", "adopting")
+BENCHMARKS = ("query", "write", "pooled", "run", "growth", "price", "adopting")
 
 
 def main() -> int:
@@ -51,6 +51,8 @@ def measure(postgres: LocalPostgres, only: tuple[str, ...], *, ten_million: bool
         figures += asyncio.run(query.run(postgres, sizes))
     if "write" in only:
         figures += asyncio.run(write.run(postgres))
+    if "pooled" in only:
+        figures += asyncio.run(pooled.run(postgres))
     if "price" in only:
         figures += asyncio.run(price.run(postgres))
     if "adopting" in only:

@@ -13,8 +13,8 @@ from typing import Any
 
 from prefect.client.schemas.objects import State
 
-import provisioning.database as database_module
 from flows.reap_stuck_provisions import reap_stuck_provisions
+from provisioning.session import SESSION
 
 
 def main(*changes: str) -> None:
@@ -25,7 +25,7 @@ def main(*changes: str) -> None:
         if module == "flow":
             flow = flow.with_options(timeout_seconds=float(value))
         elif module == "session":
-            database_module._SESSION[name] = value
+            SESSION[name] = value
         else:
             setattr(importlib.import_module(module), name, int(value))
     started = monotonic()

@@ -30,8 +30,7 @@ from hypothesis.stateful import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-import provisioning.database as database_module
-from provisioning import chain
+from provisioning import chain, session
 from provisioning.database import database
 from provisioning.errors import LOCKED, AlreadyInFlight, DatabaseError, NotInFlight
 from provisioning.failures import Source, fail_terminally
@@ -291,7 +290,7 @@ class Story(RuleBasedStateMachine):
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that is held is found busy at once: each story would wait for seconds otherwise."""
-    monkeypatch.setitem(database_module._SESSION, "lock_timeout", "10ms")
+    monkeypatch.setitem(session.SESSION, "lock_timeout", "10ms")
 
 
 @pytest.mark.e2e

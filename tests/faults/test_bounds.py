@@ -26,8 +26,9 @@ import pytest
 from deployments.postgres import LocalPostgres
 from flows.reap_stuck_provisions import FLOW_TIMEOUT
 from flows.ui.publish import PUBLISH_SECONDS
-from provisioning.database import CONNECT_TIMEOUT, STATEMENT_TIMEOUT
+from provisioning.database import CONNECT_TIMEOUT
 from provisioning.outbox import dispatcher, sender
+from provisioning.session import STATEMENT_TIMEOUT
 from tasks.policy import RETRY_DELAYS
 from tests.conftest import ROOT
 

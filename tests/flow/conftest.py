@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from flows.ui.origin import AUTO_SCHEDULED
 from provisioning.settings import settings
+from tests.chain.conftest import forge, provision, upstream_environment  # noqa: F401
 from tests.outbox.owing import SECRET
 from tests.outbox.receivers import Receiver, receiving
 

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from prefect.client.schemas.objects import StateType
 
-import provisioning.database as database_module
+from provisioning.session import SESSION
 from provisioning.settings import settings
 from tasks.query_stuck_sites import query_stuck_sites
 from tests.flow.conftest import Sweep
@@ -77,7 +77,7 @@ async def test_a_database_that_cannot_be_swept_fails_the_run_with_what_to_do(
 async def test_a_query_that_times_out_fails_the_run(
     sweep: Sweep, sites: Sites, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(database_module._SESSION, "statement_timeout", "300ms")
+    monkeypatch.setitem(SESSION, "statement_timeout", "300ms")
     async with await psycopg.AsyncConnection.connect(database_url) as blocker:
         await blocker.execute("LOCK TABLE sites IN ACCESS EXCLUSIVE MODE")
         state = await sweep()

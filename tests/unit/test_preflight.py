@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from provisioning.database import session_settings
+from provisioning.session import SESSION
 from provisioning.sweep.catalog import TO_READ, TO_WRITE, Facts
 from provisioning.sweep.preflight import complaint
 
@@ -14,7 +14,7 @@ READY = Facts(
     account="reaper",
     encoding="UTF8",
     standby=False,
-    settings=session_settings() | {"datestyle": "ISO, MDY"},
+    settings=SESSION,
     kind="r",
     lookalikes=(),
     columns={"id": "bigint", "domain": "text", "metadata": "jsonb"},
