@@ -16,7 +16,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from provisioning.chain.upstream import UpstreamSite
 from provisioning.errors import NotYet, SettingsInvalid, UpstreamRefused
 from provisioning.http.retry_after import retry_after
-from provisioning.settings import Settings
+from provisioning.settings import WHERE_TO_SET_IT, Settings
 from provisioning.text import one_line
 
 CALL_SECONDS = 20.0
@@ -118,8 +118,5 @@ def forge(config: Settings) -> ForgeUpstream:
     if url is None or token is None or server is None:
         wanted = {"URL": url, "TOKEN": token, "SERVER": server}
         missing = [f"PROVISION_UPSTREAM_{name}" for name, value in wanted.items() if value is None]
-        raise SettingsInvalid(
-            f"{' and '.join(missing)} not set. Set it in the environment of the worker, not in the "
-            "deployment."
-        )
+        raise SettingsInvalid(f"{' and '.join(missing)} not set. {WHERE_TO_SET_IT}")
     return ForgeUpstream(url.get_secret_value(), token, server)
