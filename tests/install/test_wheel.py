@@ -39,7 +39,7 @@ INSERT INTO sites VALUES
   (3000000001, 'stuck.example', '{"provision": {"started_at": "2025-01-15T14:00:00Z"}}');
 """
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(600)]
 
 
 class Clean:
@@ -71,7 +71,7 @@ class Clean:
             env={"PATH": os.defpath, "HOME": str(self.folder), **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
