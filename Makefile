@@ -34,11 +34,13 @@ audit: $(VENV)/installed ## known vulnerabilities of what is locked, where a ser
 bench: $(VENV)/installed ## what the program costs, as ratios measured in one run (ten minutes)
 	$(BIN)/python -m tests.benchmarks
 
-lint: $(VENV)/installed ## style, types and the direction of imports
+lint: $(VENV)/installed ## style, types, the direction of imports, the container files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec compose.yaml
 
 format: $(VENV)/installed ## put the code into the house's style
 	$(BIN)/ruff check --fix .

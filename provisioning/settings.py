@@ -64,6 +64,13 @@ def _health_url(template: str) -> str:
     return template
 
 
+WHERE_TO_SET_IT = (
+    "Set it in the environment of this process, and never in the deployment, whose page shows it. "
+    "A run on a process pool gets the environment of its worker; a run in a container gets what "
+    "the work pool gives to the container, not what the worker has (docs/kubernetes.md)."
+)
+
+
 class Settings(Mapping):
     """The settings of a worker, each read from `PROVISION_` and its name."""
 
@@ -140,9 +147,7 @@ def settings() -> Settings:
             f"{_variable(problem['loc'][0])}: {problem['msg']}"
             for problem in error.errors(include_input=False, include_url=False)
         )
-        raise SettingsInvalid(
-            f"{problems}. Set it in the environment of the worker, not in the deployment."
-        ) from None
+        raise SettingsInvalid(f"{problems}. {WHERE_TO_SET_IT}") from None
 
 
 def _variable(field: int | str) -> str:

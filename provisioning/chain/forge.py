@@ -14,7 +14,7 @@ from provisioning.chain.api import Api
 from provisioning.chain.domains import same_host
 from provisioning.chain.upstream import Standing, Upstream, UpstreamSite
 from provisioning.errors import SettingsInvalid, UpstreamRefused
-from provisioning.settings import Settings
+from provisioning.settings import WHERE_TO_SET_IT, Settings
 
 PAGES = 50
 """Of sites that are looked through for a domain; more is a filter that does not filter."""
@@ -44,10 +44,7 @@ def forge(config: Settings) -> Upstream:
     if url is None or token is None or server is None:
         wanted = {"URL": url, "TOKEN": token, "SERVER": server}
         missing = [f"PROVISION_UPSTREAM_{name}" for name, value in wanted.items() if value is None]
-        raise SettingsInvalid(
-            f"{' and '.join(missing)} not set. Set it in the environment of the worker, not in the "
-            "deployment."
-        )
+        raise SettingsInvalid(f"{' and '.join(missing)} not set. {WHERE_TO_SET_IT}")
     api = Api(url.get_secret_value(), token)
     first_version = api.url.rstrip("/").endswith("/v1")
     if config.upstream_organization and first_version:
