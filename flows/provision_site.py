@@ -17,25 +17,27 @@ from pydantic import Field, StrictInt, StrictStr, WithJsonSchema
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning import chain
+from provisioning.chain import age
 from provisioning.chain.forge import forge
+from provisioning.chain.polling import Time
 from provisioning.chain.upstream import Upstream
 from provisioning.database import database
 from provisioning.errors import (
     AlreadyInFlight,
     DatabaseError,
+    Explained,
     GaveUp,
     NotInFlight,
     SettingsInvalid,
     UnknownSite,
     Unstampable,
-    UpstreamRefused,
 )
 from provisioning.outbox.dispatcher import sendable
 from provisioning.outbox.notices import Told
 from provisioning.schema import SiteId
 from provisioning.settings import settings
 from provisioning.site_state import Outcome
-from provisioning.text import one_line
+from provisioning.text import duration, one_line
 from tasks.begin_attempt import begin_attempt
 from tasks.check_health import check_health
 from tasks.complete_attempt import complete_attempt
@@ -51,6 +53,9 @@ _ID_IN_THE_FORM = {"anyOf": [{"type": "integer"}, {"type": "string", "minLength"
 SUPERSEDED = "Superseded"
 """The attempt was over before its chain was. Of type Cancelled: nothing went wrong that a person
 must look at, and nothing was brought to live either."""
+
+SWEEPS_AFTER = timedelta(minutes=30)
+"""The age at which a sweep fails an attempt by default: `stuck_after_minutes`. A test holds it."""
 
 DECLINED = "Declined"
 """Another run is at it. Of type Cancelled, as a double click is neither a failure nor a success."""
@@ -73,8 +78,8 @@ async def provision_site(
     Args:
         site_id: The id of the site, in the platform's table of sites: a number, a uuid or text.
         give_up_after_minutes: How long after its start the attempt is failed, when the site is
-            not live by then. In minutes, by the database's clock; at least 1. Keep it below the
-            threshold of the sweep, so that this run speaks first.
+            not live by then. In minutes, by the database's clock; at least 1. It is stamped as the
+            attempt's deadline, before which no sweep fails it.
     """
     try:
         config = settings()
@@ -102,21 +107,31 @@ async def provision(
     teardown: bool,
 ) -> State[Any]:
     """One attempt, from its start stamp to its end. Every step asks first whether it may go on."""
+    log = get_run_logger()
+    if limit >= SWEEPS_AFTER:
+        log.warning(
+            "This attempt may take %s, and a sweep fails what is older than %s unless its own "
+            "parameter says otherwise: provision.deadline is stamped, and sweeps leave the attempt "
+            "alone until then.",
+            duration(limit),
+            duration(SWEEPS_AFTER),
+        )
     try:
-        attempt = await begin_attempt(engine, site_id, flow_run.id)
+        attempt = await begin_attempt(engine, site_id, flow_run.id, limit)
     except AlreadyInFlight as error:
         return Cancelled(name=DECLINED, message=f"Nothing was started: {error}.")
     except (UnknownSite, Unstampable) as error:
         return Failed(message=f"Nothing was started: {error}.")
-    except DatabaseError as error:
+    except (GaveUp, DatabaseError) as error:
         return Failed(message=f"Could not start: {error}")
-    get_run_logger().info("The attempt is %s", attempt)
+    log.info("The attempt is %s", attempt)
 
+    within = Time(limit, lambda: age(engine, site_id, attempt))
     try:
-        upstream_id = await request_site(engine, upstream, site_id, attempt, limit)
-        await wait_until_installed(engine, upstream, site_id, attempt, upstream_id, limit)
-        await check_health(engine, site_id, attempt, health_url, limit)
-        await complete_attempt(engine, site_id, attempt)
+        upstream_id = await request_site(engine, upstream, site_id, attempt, within)
+        await wait_until_installed(engine, upstream, site_id, attempt, upstream_id, within)
+        await check_health(engine, site_id, attempt, health_url, within)
+        await complete_attempt(engine, site_id, attempt, within)
     except NotInFlight as late:
         return Cancelled(name=SUPERSEDED, message=f"Stopped: {late}.")
     except Exception as error:  # noqa: BLE001  (whatever it is, the site must not wait for ever)
@@ -130,8 +145,8 @@ async def provision(
 
 def reason(error: Exception) -> str:
     """Why the attempt failed, as operators read it."""
-    if isinstance(error, (GaveUp, UpstreamRefused, DatabaseError)):
-        return f"chain: {error}"
+    if isinstance(error, Explained):
+        return f"chain: {error}".removesuffix(".")
     return f"chain: {type(error).__name__}: {one_line(str(error), 300)}"
 
 

@@ -130,6 +130,10 @@ class UpstreamRefused(Explained):
     """The upstream answered, and asking again would not change the answer."""
 
 
+class BadDomain(Explained):
+    """The site's domain is no host name, so no upstream can make a site for it."""
+
+
 class GaveUp(Explained):
     """The attempt's time is up, or would be before anybody may ask again."""
 

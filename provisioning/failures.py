@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.types import NullType
 
+from provisioning.claims import TO_TEAR_DOWN
 from provisioning.database import autocommit
 from provisioning.errors import DatabaseError
 from provisioning.outbox.notices import LONGEST_DOMAIN, Told, owed_for, stable_ids
@@ -151,6 +152,7 @@ _MARK = (
         sites.c.domain,
         WEBHOOK.label("webhook"),
         WEBHOOK_SECRET.label("webhook_secret"),
+        *TO_TEAR_DOWN,
     )
     .cte("mark")
 )

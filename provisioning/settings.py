@@ -101,6 +101,10 @@ class Settings(Mapping):
     upstream_server: Annotated[
         str | None, Field(description="That API's id of the server on which sites are made")
     ] = None
+    upstream_organization: Annotated[
+        str | None,
+        Field(description="Its organization; without one it is spoken to in Forge's first version"),
+    ] = None
     health_url: Annotated[
         str,
         AfterValidator(_health_url),

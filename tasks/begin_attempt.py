@@ -1,13 +1,21 @@
 """Step 1 of the chain: a new attempt."""
 
+from datetime import timedelta
+
+from prefect.logging import get_run_logger
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import begin
+from provisioning.chain.polling import Time, until
 from provisioning.schema import SiteId
-from tasks.policy import database_task
+from tasks.policy import step
 
 
-@database_task("begin_attempt", "begin site {site_id}")
-async def begin_attempt(engine: AsyncEngine, site_id: SiteId, run_id: str) -> str:
+@step("begin_attempt", "begin site {site_id}")
+async def begin_attempt(engine: AsyncEngine, site_id: SiteId, run_id: str, limit: timedelta) -> str:
     """Stamp the start. A run that is tried again goes on with the attempt that it began."""
-    return await begin(engine, site_id, run_id=run_id)
+    return await until(
+        lambda: begin(engine, site_id, run_id=run_id, limit=limit),
+        within=Time(limit),
+        tell=get_run_logger().warning,
+    )

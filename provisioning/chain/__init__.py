@@ -5,12 +5,12 @@ from provisioning.chain.attempts import (
     age,
     attempt_of,
     begin,
-    complete,
-    fail,
+    claim_upstream,
     progress,
     remember_upstream,
     step,
 )
+from provisioning.chain.ending import complete, fail
 from provisioning.errors import AlreadyInFlight, NotInFlight, UnknownSite, Unstampable
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "age",
     "attempt_of",
     "begin",
+    "claim_upstream",
     "complete",
     "fail",
     "progress",

@@ -5,13 +5,11 @@ one conditional UPDATE by the database's clock, merged in SQL: the platform's ot
 of two that compete for a site the database lets one through.
 """
 
-import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
-from sqlalchemy import Text, bindparam, not_, select, update
+from sqlalchemy import ColumnElement, Text, bindparam, not_, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain.documents import (
@@ -19,48 +17,53 @@ from provisioning.chain.documents import (
     RUN_ID,
     STAMPABLE,
     begun,
-    completed,
+    claimed,
+    clock,
+    nothing,
     stamped,
     still,
+    text,
 )
+from provisioning.chain.upstream import Claim
 from provisioning.database import Connection, autocommit
-from provisioning.errors import (
-    AlreadyInFlight,
-    DatabaseError,
-    NotInFlight,
-    UnknownSite,
-    Unstampable,
-)
-from provisioning.failures import Source, fail_terminally
-from provisioning.outbox.notices import Told
+from provisioning.errors import AlreadyInFlight, NotInFlight, UnknownSite, Unstampable
 from provisioning.schema import SiteId, row_of, sites
 from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
 from provisioning.stamps import IN_FLIGHT, STARTED
 from provisioning.text import one_line, storable
-
-FAIL_AGAIN_AFTER = (0.5, 1.0, 2.0, 4.0)
-"""Seconds before each further try to fail an attempt whose row is held, or whose database is away.
-After the last of them the attempt stays in flight, and is the sweep's."""
 
 
 @dataclass(frozen=True)
 class Progress:
     """What the row says of an attempt that is in flight."""
 
+    site_id: str
+    """As the database writes it."""
     domain: str
-    upstream_id: str | None
-    """The upstream's own id of the site; None before it was asked for one."""
+    claim: Claim | None
+    """The site that this attempt or an earlier one of this row had made; None before that."""
     age: timedelta
     """Since the start stamp, by the database's clock."""
 
 
-async def begin(engine: AsyncEngine, site_id: SiteId, *, run_id: str | None = None) -> str:
+async def begin(
+    engine: AsyncEngine,
+    site_id: SiteId,
+    *,
+    run_id: str | None = None,
+    limit: timedelta | None = None,
+) -> str:
     """Begin a new attempt: stamp the start and clear what an earlier attempt left.
+
+    What the upstream made for an earlier attempt of this row stays known, unless a teardown of it
+    is owed or was sent.
 
     Args:
         run_id: the caller's own name for this run, such as the id of its job. A run that begins
             again while its attempt is still in flight goes on with that attempt, which makes a
             lost answer and a restarted job harmless.
+        limit: how long the attempt may take. Stamped as its deadline, with a moment more, so that
+            no sweep fails it before its own chain does.
 
     Returns:
         The attempt.
@@ -77,7 +80,7 @@ async def begin(engine: AsyncEngine, site_id: SiteId, *, run_id: str | None = No
             site_id,
             update(sites)
             .where(row_of(site_id), not_(IN_FLIGHT), STAMPABLE)
-            .values(metadata=begun(run_id))
+            .values(metadata=begun(run_id, limit))
             .returning(STARTED),
         )
         return began[0] if began else await _resumed(connection, site_id, run_id)
@@ -90,7 +93,7 @@ async def step(engine: AsyncEngine, site_id: SiteId, attempt: str, name: str) ->
         NotInFlight: it is not, and the chain must stop.
         DatabaseError: as in `begin`.
     """
-    return await _stamp(engine, site_id, attempt, {"step": storable(name, 100)})
+    return await _stamp(engine, site_id, attempt, step=text(storable(name, 100)), step_at=clock())
 
 
 async def remember_upstream(
@@ -101,7 +104,18 @@ async def remember_upstream(
     Raises:
         NotInFlight, DatabaseError: as in `step`.
     """
-    return await _stamp(engine, site_id, attempt, {"upstream_id": storable(upstream_id)})
+    return await _stamp(engine, site_id, attempt, upstream_id=text(storable(upstream_id)))
+
+
+async def claim_upstream(engine: AsyncEngine, claim: Claim, site_id: SiteId) -> Progress:
+    """Say which site this attempt is about to have made, before the upstream is asked for it.
+
+    Raises:
+        NotInFlight, DatabaseError: as in `step`.
+    """
+    return await _stamp(
+        engine, site_id, claim.attempt, upstream_by=claimed(claim), upstream_id=nothing()
+    )
 
 
 async def progress(engine: AsyncEngine, site_id: SiteId, attempt: str) -> Progress:
@@ -124,71 +138,6 @@ async def age(engine: AsyncEngine, site_id: SiteId, attempt: str) -> timedelta:
     return (await progress(engine, site_id, attempt)).age
 
 
-async def complete(engine: AsyncEngine, site_id: SiteId, attempt: str) -> None:
-    """Stamp the end, if the attempt is still in flight. A second time it changes nothing.
-
-    Raises:
-        NotInFlight, DatabaseError: as in `step`.
-    """
-    async with autocommit(engine) as connection:
-        done = await row_at(
-            connection,
-            site_id,
-            update(sites)
-            .where(still(site_id, attempt))
-            .values(metadata=completed())
-            .returning(sites.c.id),
-        )
-        if done is None:
-            outcome = moved_on(await read_stamps(connection, site_id), attempt)
-            if outcome is not Outcome.FINISHED:
-                raise NotInFlight(site_id, attempt, outcome or Outcome.BUSY)
-
-
-async def fail(
-    engine: AsyncEngine,
-    site_id: SiteId,
-    attempt: str,
-    reason: str,
-    *,
-    teardown: bool,
-    told: Told = Told.FAILED,
-    flow_run_id: UUID | None = None,
-) -> Outcome:
-    """Fail the attempt through the one terminal-failure path, trying again for a few seconds.
-
-    Args:
-        reason: why, for operators. It stays in the ledger, as the detail of the failure.
-        told: why, for everybody: in the mark and in the merchant's notice.
-
-    Returns:
-        As `fail_terminally`. Where it stays `BUSY`, the attempt is left to the sweep.
-
-    Raises:
-        DatabaseError: the database did not do it; the attempt is left to the sweep.
-    """
-    for pause in (*FAIL_AGAIN_AFTER, None):
-        try:
-            outcome = await fail_terminally(
-                engine,
-                site_id,
-                attempt,
-                reason=f"{Source.CHAIN}: {told}",
-                detail=reason,
-                told=told,
-                source=Source.CHAIN,
-                flow_run_id=flow_run_id,
-                teardown=teardown,
-            )
-            if outcome is not Outcome.BUSY or pause is None:
-                return outcome
-        except DatabaseError as error:
-            if pause is None or not error.transient:
-                raise
-        await asyncio.sleep(pause)
-    raise AssertionError("unreachable: the last try returns or raises")
-
-
 async def attempt_of(engine: AsyncEngine, site_id: SiteId, run_id: str) -> str | None:
     """The attempt that a run began and that is still in flight; None if there is none."""
     query = select(STARTED).where(
@@ -200,7 +149,7 @@ async def attempt_of(engine: AsyncEngine, site_id: SiteId, run_id: str) -> str |
 
 
 async def _stamp(
-    engine: AsyncEngine, site_id: SiteId, attempt: str, values: dict[str, str]
+    engine: AsyncEngine, site_id: SiteId, attempt: str, **values: ColumnElement[Any]
 ) -> Progress:
     async with autocommit(engine) as connection:
         row = await row_at(
@@ -208,7 +157,7 @@ async def _stamp(
             site_id,
             update(sites)
             .where(still(site_id, attempt))
-            .values(metadata=stamped(values))
+            .values(metadata=stamped(**values))
             .returning(*PROGRESS),
         )
         return _progress(row) if row else await _stop(connection, site_id, attempt)
@@ -245,4 +194,9 @@ async def _resumed(connection: Connection, site_id: SiteId, run_id: str | None) 
 
 
 def _progress(row: Any) -> Progress:
-    return Progress(row.domain or "", row.upstream_id, row.age)
+    claim = (
+        Claim(row.site_id, row.made_by, row.made_for or "", row.upstream_id)
+        if row.of_this_row and row.made_by is not None
+        else None
+    )
+    return Progress(row.site_id, row.domain or "", claim, row.age)

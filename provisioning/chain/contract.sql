@@ -1,4 +1,4 @@
--- The contract of a chain, for platforms in other languages: what `provisioning/chain.py` does, as
+-- The contract of a chain, for platforms in other languages: what `provisioning.chain` does, as
 -- SQL for PostgreSQL. Each statement is one transaction of its own at READ COMMITTED, after
 -- SET LOCAL lock_timeout = '500ms'. No row back means that nothing was changed.
 --
@@ -8,9 +8,10 @@
 -- begin: a new attempt, unless one is in flight. Gives its name; keep it, verbatim.
 UPDATE sites SET metadata = coalesce(nullif(metadata, 'null'), '{}') - 'terminal_failure'
     || jsonb_build_object('provision',
-         coalesce(nullif(metadata -> 'provision', 'null'), '{}') - '{step,upstream_id,run_id}'::text[]
+         coalesce(nullif(metadata -> 'provision', 'null'), '{}')
+           - '{step,step_at,run_id,upstream_id,upstream_by}'::text[]
          || jsonb_build_object('started_at',
-              to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))
+              to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24":"MI":"SS.US"Z"')))
     || CASE WHEN jsonb_typeof(metadata -> 'health_check') = 'object' THEN jsonb_build_object(
          'health_check', (metadata -> 'health_check') - 'completed_at') ELSE '{}' END
  WHERE id = :site_id
@@ -24,7 +25,18 @@ RETURNING metadata #>> '{provision,started_at}' AS attempt;
 
 -- step: before each step. No row: the attempt is over, so stop.
 UPDATE sites SET metadata = metadata || jsonb_build_object('provision',
-         (metadata -> 'provision') || jsonb_build_object('step', :step::text))
+         (metadata -> 'provision') || jsonb_build_object('step', :step::text, 'step_at',
+           to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24":"MI":"SS.US"Z"')))
+ WHERE id = :site_id
+   AND metadata #>> '{provision,started_at}' = :attempt
+   AND metadata #>> '{terminal_failure}' IS NULL
+   AND metadata #>> '{health_check,completed_at}' IS NULL
+RETURNING id;
+
+-- made: what this attempt had made at your upstream. A teardown of the attempt names that.
+UPDATE sites SET metadata = metadata || jsonb_build_object('provision',
+         (metadata -> 'provision') || jsonb_build_object('upstream_id', :upstream_id::text,
+           'upstream_by', jsonb_build_object('site', id::text, 'attempt', :attempt::text)))
  WHERE id = :site_id
    AND metadata #>> '{provision,started_at}' = :attempt
    AND metadata #>> '{terminal_failure}' IS NULL
@@ -36,7 +48,7 @@ UPDATE sites SET metadata = metadata || jsonb_build_object('health_check',
          CASE WHEN jsonb_typeof(metadata -> 'health_check') = 'object'
               THEN metadata -> 'health_check' ELSE '{}' END
          || jsonb_build_object('completed_at',
-              to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))
+              to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24":"MI":"SS.US"Z"')))
  WHERE id = :site_id
    AND metadata #>> '{provision,started_at}' = :attempt
    AND metadata #>> '{terminal_failure}' IS NULL
@@ -50,7 +62,7 @@ RETURNING id;
 -- "<site_id>\n<attempt>\nwebhook" the notice's, where \n is one line feed.
 WITH mark AS (
   UPDATE sites SET metadata = metadata || jsonb_build_object('terminal_failure', jsonb_build_object(
-         'failed_at', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+         'failed_at', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24":"MI":"SS.US"Z"'),
          'reason', 'chain: Setting up the site failed.',
          'source', 'chain',
          'started_at', metadata #>> '{provision,started_at}',
@@ -72,7 +84,7 @@ WITH mark AS (
   SELECT :notice_id::uuid, entry.id, 'webhook', url, CASE WHEN secret ~ '\S' THEN secret END,
          convert_to(jsonb_build_object(
            'type', 'site.provision_failed',
-           'timestamp', to_char(failed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+           'timestamp', to_char(failed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24":"MI":"SS.US"Z"'),
            'data', jsonb_build_object('failure_id', entry.id, 'site_id', mark.id,
              'domain', entry.domain, 'attempt', attempt,
              'reason', 'Setting up the site failed.', 'source', source))::text, 'UTF8')

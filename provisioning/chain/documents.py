@@ -7,14 +7,31 @@ from datetime import timedelta
 from functools import reduce
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, and_, bindparam, case, cast, func, literal_column
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    exists,
+    func,
+    literal_column,
+    not_,
+    null,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from provisioning.schema import SiteId, row_of, sites
-from provisioning.stamps import IN_FLIGHT, STARTED, STARTED_INSTANT, at, iso
+from provisioning import claims
+from provisioning.chain.upstream import Claim
+from provisioning.schema import SiteId, notices, row_of, sites, terminal_failures
+from provisioning.stamps import DEADLINE_INSTANT, IN_FLIGHT, STARTED, STARTED_INSTANT, at, iso
 from provisioning.text import storable
 
-UPSTREAM_ID = at("provision,upstream_id")
+GRACE = timedelta(minutes=2)
+"""From the end of an attempt's time to its deadline: the chain's own last words come first."""
+
 RUN_ID = at("provision,run_id")
 
 _EMPTY = literal_column("'{}'::jsonb", JSONB)
@@ -23,7 +40,11 @@ _HEALTH_CHECK = sites.c.metadata["health_check"]
 
 PROGRESS = (
     sites.c.domain,
-    UPSTREAM_ID.label("upstream_id"),
+    cast(sites.c.id, Text).label("site_id"),
+    claims.OF_THIS_ROW.label("of_this_row"),
+    claims.MADE_BY.label("made_by"),
+    claims.MADE_FOR.label("made_for"),
+    claims.UPSTREAM_ID.label("upstream_id"),
     (func.clock_timestamp() - STARTED_INSTANT).label("age"),
 )
 
@@ -40,16 +61,24 @@ def still(site_id: SiteId, attempt: str) -> ColumnElement[bool]:
     return and_(row_of(site_id), STARTED == bindparam("attempt", attempt, type_=Text()), IN_FLIGHT)
 
 
-def begun(run_id: str | None) -> ColumnElement[Any]:
-    """The metadata at the start of an attempt, without what the one before it left."""
+def begun(run_id: str | None, limit: timedelta | None) -> ColumnElement[Any]:
+    """The metadata at the start of an attempt, without what the one before it left.
+
+    A deadline that the platform has set further ahead stays.
+    """
     # Two attempts never share a name, not even within one microsecond.
     now = func.nullif(iso(func.clock_timestamp()), STARTED)
     a_moment_later = iso(func.clock_timestamp() + timedelta(microseconds=1))
     names = _document(
         started_at=func.coalesce(now, a_moment_later),
         run_id=cast(run_id and storable(run_id), Text),
+        deadline=_deadline(limit),
     )
-    kept = _without(_object(_PROVISION), "step", "upstream_id", "run_id")
+    past = _without(_object(_PROVISION), "step", "step_at", "run_id")
+    kept = case(
+        (and_(claims.OF_THIS_ROW, not_(_TORN_DOWN)), past),
+        else_=_without(past, "upstream_id", "upstream_by"),
+    )
     cleared = _document(health_check=_without(_object(_HEALTH_CHECK), "completed_at"))
     return _join(
         _without(_object(sites.c.metadata), "terminal_failure"),
@@ -58,16 +87,60 @@ def begun(run_id: str | None) -> ColumnElement[Any]:
     )
 
 
-def stamped(values: dict[str, str]) -> ColumnElement[Any]:
+def stamped(**values: ColumnElement[Any]) -> ColumnElement[Any]:
     """The metadata with these stamps beside the others of the attempt."""
-    stamps = _document(**{key: cast(value, Text) for key, value in values.items()})
+    stamps = _document(**values)
     return _join(sites.c.metadata, _document(provision=_join(_object(_PROVISION), stamps)))
+
+
+def text(value: str) -> ColumnElement[Any]:
+    """A text as a stamp."""
+    return cast(value, Text)
+
+
+def clock() -> ColumnElement[Any]:
+    """This moment as a stamp, by the database's clock."""
+    return iso(func.clock_timestamp())
+
+
+def nothing() -> ColumnElement[Any]:
+    """JSON null, which is no stamp."""
+    return cast(null(), Text)
+
+
+def claimed(claim: Claim) -> ColumnElement[Any]:
+    """The claim as a stamp. Its keys are those that `provisioning.claims` reads."""
+    return _document(
+        site=cast(sites.c.id, Text),
+        attempt=text(claim.attempt),
+        domain=text(claim.domain),
+        marker=text(claim.marker),
+    )
 
 
 def completed() -> ColumnElement[Any]:
     """The metadata with the end stamp, by the database's clock."""
-    done = _document(completed_at=iso(func.clock_timestamp()))
+    done = _document(completed_at=clock())
     return _join(sites.c.metadata, _document(health_check=_join(_object(_HEALTH_CHECK), done)))
+
+
+def _deadline(limit: timedelta | None) -> ColumnElement[Any]:
+    if limit is None:
+        return nothing()
+    own = func.clock_timestamp() + (limit + GRACE)
+    return iso(func.greatest(DEADLINE_INSTANT, own))
+
+
+_TORN_DOWN = exists(
+    select(notices.c.id)
+    .join(terminal_failures, terminal_failures.c.id == notices.c.failure_id)
+    .where(
+        terminal_failures.c.site_id == cast(sites.c.id, Text),
+        terminal_failures.c.attempt == claims.MADE_BY,
+        notices.c.kind == "teardown",
+    )
+)
+"""Whether the platform was, or is yet to be, asked to remove what the upstream has for this row."""
 
 
 def _document(**values: ColumnElement[Any]) -> ColumnElement[Any]:

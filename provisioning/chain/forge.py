@@ -1,115 +1,41 @@
-"""A client for a Forge-shaped HTTP API.
+"""Clients for the two versions of the API of Laravel Forge.
 
-Each question is asked once, within a bound. What passes by itself (a busy or restarting upstream, a
-lost answer) is `NotYet`; everything else is final. The token reaches no text that leaves here.
+docs/upstreams.md says where each shape comes from.
 """
 
-import asyncio
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
-import httpx
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel
 
-from provisioning.chain.upstream import UpstreamSite
-from provisioning.errors import NotYet, SettingsInvalid, UpstreamRefused
-from provisioning.http.retry_after import retry_after
+from provisioning.chain.api import Api
+from provisioning.chain.domains import same_host
+from provisioning.chain.upstream import Standing, Upstream, UpstreamSite
+from provisioning.errors import SettingsInvalid, UpstreamRefused
 from provisioning.settings import Settings
-from provisioning.text import one_line
 
-CALL_SECONDS = 20.0
-"""For one call, from the connection to the last byte of the answer."""
+PAGES = 50
+"""Of sites that are looked through for a domain; more is a filter that does not filter."""
 
-PASSING = (429, 502, 503, 504)
-"""Answers that say nothing about the request; the same one may succeed later."""
-
-
-class _Site(BaseModel):
-    id: int | str
-    name: str
-    status: str | None = None
-
-    def known(self) -> UpstreamSite:
-        return UpstreamSite(str(self.id), self.status or "none")
-
-
-class _One(BaseModel):
-    site: _Site
+STANDINGS = {
+    "creating": Standing.COMING,
+    "installing": Standing.COMING,
+    "deploying": Standing.COMING,
+    "maintenance": Standing.COMING,
+    "installed": Standing.READY,
+    "deployed": Standing.READY,
+    "never-deployed": Standing.READY,
+    "failed": Standing.BROKEN,
+    "error": Standing.BROKEN,
+    "removing": Standing.LEAVING,
+    "uninstalling": Standing.LEAVING,
+}
 
 
-class _Many(BaseModel):
-    sites: list[_Site]
-
-
-Answer = TypeVar("Answer", bound=BaseModel)
-
-
-@dataclass(frozen=True)
-class ForgeUpstream:
-    """The sites of one server, over HTTP with a bearer token. Follows no redirect."""
-
-    url: str = field(repr=False)
-    token: SecretStr
-    server: str
-
-    async def find(self, domain: str) -> UpstreamSite | None:
-        """As `Upstream.find`. An upstream that does not know the filter sends all sites."""
-        answer = await self._call("GET", self._path(), _Many, params={"filter[name]": domain})
-        same = [site for site in answer.sites if site.name.casefold() == domain.casefold()]
-        return same[0].known() if same else None
-
-    async def create(self, domain: str) -> UpstreamSite:
-        """As `Upstream.create`."""
-        body = {"domain": domain, "project_type": "php"}
-        return (await self._call("POST", self._path(), _One, json=body)).site.known()
-
-    async def read(self, upstream_id: str) -> UpstreamSite:
-        """As `Upstream.read`."""
-        return (await self._call("GET", self._path(upstream_id), _One)).site.known()
-
-    def _path(self, *parts: str) -> str:
-        return "/".join(["servers", quote(self.server, safe=""), "sites", *parts])
-
-    async def _call(self, method: str, path: str, shape: type[Answer], **content: Any) -> Answer:
-        what = f"{method} /{path}"
-        headers = {
-            "authorization": f"Bearer {self.token.get_secret_value()}",
-            "accept": "application/json",
-        }
-        try:
-            async with (
-                asyncio.timeout(CALL_SECONDS),
-                httpx.AsyncClient(base_url=self.url, headers=headers, timeout=CALL_SECONDS) as http,
-            ):
-                response = await http.request(method, path, **content)
-        except (TimeoutError, httpx.TransportError) as error:
-            raise NotYet(
-                f"the upstream gave no answer to {what} ({type(error).__name__})"
-            ) from None
-        if response.status_code in PASSING:
-            wait = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
-            raise NotYet(f"the upstream answered {response.status_code} to {what}", wait)
-        if not response.is_success:
-            raise UpstreamRefused(
-                f"the upstream answered {response.status_code} to {what}: {self._told(response)}"
-            )
-        try:
-            return shape.model_validate_json(response.content)
-        except ValidationError:
-            raise UpstreamRefused(
-                f"the upstream's answer to {what} has another shape: {self._told(response)}"
-            ) from None
-
-    def _told(self, response: httpx.Response) -> str:
-        """The beginning of an answer, without the token, which some servers send back."""
-        text = response.text.replace(self.token.get_secret_value(), "[token]")
-        return one_line(text, 200) or "(empty)"
-
-
-def forge(config: Settings) -> ForgeUpstream:
-    """The upstream that the environment names.
+def forge(config: Settings) -> Upstream:
+    """The upstream that the environment names: with an organization, Forge as it is today.
 
     Raises:
         SettingsInvalid: naming each variable that is missing.
@@ -122,4 +48,168 @@ def forge(config: Settings) -> ForgeUpstream:
             f"{' and '.join(missing)} not set. Set it in the environment of the worker, not in the "
             "deployment."
         )
-    return ForgeUpstream(url.get_secret_value(), token, server)
+    api = Api(url.get_secret_value(), token)
+    first_version = api.url.rstrip("/").endswith("/v1")
+    if config.upstream_organization and first_version:
+        raise SettingsInvalid(
+            "PROVISION_UPSTREAM_URL ends in /v1, which knows no PROVISION_UPSTREAM_ORGANIZATION: "
+            "leave out the one or the other."
+        )
+    if config.upstream_organization:
+        return Forge(api, config.upstream_organization, server)
+    return ForgeV1(api, server)
+
+
+class _Attributes(BaseModel):
+    name: str
+    status: str | None = None
+
+
+class _Identifier(BaseModel):
+    type: str = ""
+    id: int | str
+
+
+class _Related(BaseModel):
+    data: list[_Identifier] = []
+
+
+class _Relationships(BaseModel):
+    tags: _Related = _Related()
+
+
+class _Resource(_Identifier):
+    attributes: _Attributes
+    relationships: _Relationships = _Relationships()
+
+
+class _Included(_Identifier):
+    attributes: dict[str, Any] = {}
+
+
+class _Meta(BaseModel):
+    next_cursor: str | None = None
+
+
+class _Document(BaseModel):
+    included: list[_Included] = []
+
+    def site(self, resource: _Resource) -> UpstreamSite:
+        """The resource, with the names of its tags as its marks."""
+        names = {
+            str(tag.id): str(tag.attributes.get("name"))
+            for tag in self.included
+            if tag.type == "tags"
+        }
+        marks = {names.get(str(tag.id), "") for tag in resource.relationships.tags.data}
+        return _site(resource.id, resource.attributes.status, frozenset(marks))
+
+
+class _One(_Document):
+    data: _Resource
+
+    def only(self) -> UpstreamSite:
+        return self.site(self.data)
+
+
+class _Page(_Document):
+    data: list[_Resource]
+    meta: _Meta = _Meta()
+
+
+@dataclass(frozen=True)
+class Forge:
+    """The sites of one server of one organization. Marks are tags."""
+
+    api: Api
+    organization: str
+    server: str
+
+    async def find(self, domain: str, marker: str) -> Sequence[UpstreamSite]:
+        """As `Upstream.find`, page by page. The filter finds parts of names as well."""
+        found: list[UpstreamSite] = []
+        query: dict[str, Any] = {"filter[name]": domain, "include": "tags", "page[size]": 100}
+        for _ in range(PAGES):
+            page = await self.api.call("GET", self._of_server, _Page, params=query)
+            found += [page.site(it) for it in page.data if same_host(it.attributes.name, domain)]
+            if not page.meta.next_cursor:
+                return found
+            query |= {"page[cursor]": page.meta.next_cursor}
+        raise UpstreamRefused(f"the upstream has more than {PAGES} pages of sites with this domain")
+
+    async def create(self, domain: str, marker: str) -> UpstreamSite:
+        """As `Upstream.create`."""
+        body = {
+            "type": "php",
+            "domain_mode": "custom",
+            "name": domain,
+            "www_redirect_type": "none",
+            "allow_wildcard_subdomains": False,
+            "web_directory": "/public",
+            "tags": [marker],
+        }
+        return (await self.api.call("POST", self._of_server, _One, json=body)).only()
+
+    async def read(self, upstream_id: str) -> UpstreamSite:
+        """As `Upstream.read`. For a moment after its create a site is not known under its id."""
+        path = f"orgs/{_part(self.organization)}/sites/{_part(upstream_id)}"
+        return (await self.api.call("GET", path, _One, passing=[404])).only()
+
+    @property
+    def _of_server(self) -> str:
+        return f"orgs/{_part(self.organization)}/servers/{_part(self.server)}/sites"
+
+
+class _SiteV1(BaseModel):
+    id: int | str
+    name: str
+    status: str | None = None
+
+
+class _OneV1(BaseModel):
+    site: _SiteV1
+
+
+class _ManyV1(BaseModel):
+    sites: list[_SiteV1]
+
+
+@dataclass(frozen=True)
+class ForgeV1:
+    """The sites of one server, in the first version of the API, which can mark none.
+
+    So a site whose create was not answered is not recognised: the attempt fails and says so.
+    """
+
+    api: Api
+    server: str
+
+    async def find(self, domain: str, marker: str) -> Sequence[UpstreamSite]:
+        """As `Upstream.find`, in one list of all sites."""
+        answer = await self.api.call("GET", self._sites, _ManyV1)
+        return [_site(it.id, it.status) for it in answer.sites if same_host(it.name, domain)]
+
+    async def create(self, domain: str, marker: str) -> UpstreamSite:
+        """As `Upstream.create`."""
+        body = {"domain": domain, "project_type": "php", "directory": "/public"}
+        site = (await self.api.call("POST", self._sites, _OneV1, json=body)).site
+        return _site(site.id, site.status)
+
+    async def read(self, upstream_id: str) -> UpstreamSite:
+        """As `Upstream.read`. For a moment after its create a site is not known under its id."""
+        path = f"{self._sites}/{_part(upstream_id)}"
+        site = (await self.api.call("GET", path, _OneV1, passing=[404])).site
+        return _site(site.id, site.status)
+
+    @property
+    def _sites(self) -> str:
+        return f"servers/{_part(self.server)}/sites"
+
+
+def _site(id_: int | str, status: str | None, marks: frozenset[str] = frozenset()) -> UpstreamSite:
+    standing = STANDINGS.get(status, Standing.UNKNOWN) if status else Standing.COMING
+    return UpstreamSite(str(id_), status or "none", standing, marks)
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

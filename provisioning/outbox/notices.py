@@ -117,8 +117,18 @@ def owed_for(mark: CTE, entry: CTE, *, told: Any, teardown: ColumnElement[bool])
 def body(kind: Kind, mark: CTE, entry: CTE, reason: Any) -> ColumnElement[bytes]:
     """The payload, in the shape that the Standard Webhooks specification recommends.
 
+    A teardown names what the attempt itself had made at the upstream, and nothing else.
+
     Fixed when the failure is recorded: every attempt to deliver it sends the same bytes.
     """
+    made: list[Any] = (
+        [
+            *("upstream_id", mark.c.upstream_id),
+            *("upstream_marker", mark.c.upstream_marker),
+        ]
+        if kind is Kind.TEARDOWN
+        else []
+    )
     payload = func.json_build_object(
         *("type", kind.event_type),
         *("timestamp", iso(entry.c.failed_at)),
@@ -130,6 +140,7 @@ def body(kind: Kind, mark: CTE, entry: CTE, reason: Any) -> ColumnElement[bytes]
             *("attempt", entry.c.attempt),
             *("reason", reason),
             *("source", entry.c.source),
+            *made,
         ),
     )
     return func.convert_to(cast(payload, Text), "UTF8", type_=LargeBinary())

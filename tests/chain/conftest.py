@@ -8,25 +8,35 @@ from prefect.client.schemas.objects import State
 
 from flows.provision_site import provision_site
 from provisioning.chain import polling
-from tests.chain.forge_server import SERVER, TOKEN, ForgeServer, forge_server
+from tests.chain.forge_server import ORGANIZATION, SERVER, TOKEN, ForgeServer, ForgeV1Server
+from tests.chain.stub_server import StubServer, serving
 from tests.sites import Sites
 
 Provision = Callable[..., Coroutine[Any, Any, State[Any]]]
 
 
+BOTH_VERSIONS = pytest.mark.parametrize("forge", [ForgeServer, ForgeV1Server], indirect=True)
+"""A test that asks for `forge` runs against either version of its API."""
+
+
 @pytest.fixture
-def forge() -> Iterator[ForgeServer]:
-    """An upstream that makes every site at once."""
-    with forge_server() as forge:
+def forge(request: pytest.FixtureRequest) -> Iterator[StubServer]:
+    """An upstream that makes every site at once; Forge as it is today, unless a test says so."""
+    with serving(getattr(request, "param", ForgeServer)) as forge:
         yield forge
 
 
 @pytest.fixture
 def upstream_environment(
-    forge: ForgeServer, worker_environment: pytest.MonkeyPatch
+    forge: StubServer, worker_environment: pytest.MonkeyPatch
 ) -> pytest.MonkeyPatch:
     """The environment of a worker that provisions through that upstream."""
-    worker_environment.setenv("PROVISION_UPSTREAM_URL", f"{forge.url}/api")
+    first_version = isinstance(forge, ForgeV1Server)
+    worker_environment.setenv(
+        "PROVISION_UPSTREAM_URL", f"{forge.url}/api/v1" if first_version else f"{forge.url}/api"
+    )
+    if not first_version:
+        worker_environment.setenv("PROVISION_UPSTREAM_ORGANIZATION", ORGANIZATION)
     worker_environment.setenv("PROVISION_UPSTREAM_TOKEN", TOKEN)
     worker_environment.setenv("PROVISION_UPSTREAM_SERVER", SERVER)
     worker_environment.setenv("PROVISION_HEALTH_URL", forge.health_url)

@@ -1,141 +1,104 @@
-"""A Forge-shaped upstream on loopback, whose answers a test can spoil."""
+"""Laravel Forge on loopback, in both versions of its API. docs/upstreams.md names the sources."""
 
-import asyncio
-import json
-import threading
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-TOKEN = "forge-token-7f3a9c"
+from tests.chain.stub_server import LOST, TOKEN, Spoilt, StubServer
+
+__all__ = ["LOST", "ORGANIZATION", "SERVER", "TOKEN", "ForgeServer", "ForgeV1Server", "Spoilt"]
+
 SERVER = "12"
+ORGANIZATION = "acme"
 
-LOST = "lost"
-"""The work is done, and the connection closed without an answer."""
-
-
-@dataclass(frozen=True)
-class Spoilt:
-    """An answer in the place of the right one, and no work done."""
-
-    status: int
-    headers: dict[str, str] = field(default_factory=dict)
-    body: str = "{}"
+REQUIRED = ("type", "domain_mode", "name", "www_redirect_type", "allow_wildcard_subdomains")
 
 
-@dataclass
-class ForgeServer:
-    """What the upstream holds, what it was asked, and what it will answer."""
+class ForgeServer(StubServer):
+    """Today's: scoped by organization, JSON:API, cursor pages, tags."""
 
-    url: str
-    sites: list[dict[str, Any]] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
-    """Each request, as its method and the last part of its path, oldest first."""
-    spoilt: dict[str, deque[Any]] = field(default_factory=dict)
-    """By method: what happens to the next requests."""
-    status: Any = "installed"
-    """The status of every site, whenever it is read."""
-    first_statuses: deque[Any] = field(default_factory=deque)
-    """The statuses before that, one a reading."""
-    health: deque[int] = field(default_factory=deque)
-    """The first answers of a new site to its visitors; then 200."""
+    place = f"/api/orgs/{ORGANIZATION}/servers/{SERVER}/sites"
+    one = f"/api/orgs/{ORGANIZATION}/sites/"
 
-    @property
-    def health_url(self) -> str:
-        """Where the sites are visited."""
-        return f"{self.url}/visit/{{domain}}"
+    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:
+        if method == "POST" and path == self.place:
+            return self.create(body)
+        if method == "GET" and path == self.place:
+            return 200, self.page(query)
+        for site in self.sites:
+            if path == f"{self.one}{site['id']}":
+                return 200, {"data": self.resource(site, self.now())}
+        return super().answer(method, path, query, body)
 
-    def spoil(self, method: str, *answers: Any) -> None:
-        """Spoil the next answers to a method: `LOST`, or a `Spoilt` one."""
-        self.spoilt.setdefault(method, deque()).extend(answers)
+    def create(self, body: Any) -> tuple[int, Any]:
+        missing = {
+            name: [f"The {name} field is required."] for name in REQUIRED if name not in body
+        }
+        if missing:
+            return 422, {"message": "The given data was invalid.", "errors": missing}
+        if any(site["name"].lower() == body["name"].lower() for site in self.sites):
+            message = "The name has already been taken."
+            return 422, {"message": message, "errors": {"name": [message]}}
+        self.sites.append(
+            {"id": 100 + len(self.sites), "name": body["name"], "tags": body.get("tags") or []}
+        )
+        return 202, {"data": self.resource(self.sites[-1], "installing")}
 
-    def creates(self) -> int:
-        """How many times a site was asked for."""
-        return sum(asked.startswith("POST") for asked in self.asked)
+    def page(self, query: dict[str, str]) -> Any:
+        """A page of the sites whose name has the filter in it, with their tags where asked for."""
+        wanted = query.get("filter[name]", "").lower()
+        found = [site for site in self.sites if wanted in site["name"].lower()]
+        start, size = int(query.get("page[cursor]", "0")), int(query.get("page[size]", "30"))
+        shown = found[start : start + size]
+        more = start + size < len(found)
+        return {
+            "data": [self.resource(site, site.get("status", "installing")) for site in shown],
+            "included": [
+                {"id": tag, "type": "tags", "attributes": {"name": tag}}
+                for site in shown
+                for tag in site.get("tags", [])
+                if query.get("include") == "tags"
+            ],
+            "links": {"first": None, "last": None, "prev": None, "next": None},
+            "meta": {
+                "path": self.place,
+                "per_page": size,
+                "next_cursor": str(start + size) if more else None,
+                "prev_cursor": None,
+            },
+        }
 
-    async def until_asked(self, *requests: str) -> None:
-        """Wait until those requests have come in."""
-        for _ in range(3000):
-            if set(requests) <= set(self.asked):
-                return
-            await asyncio.sleep(0.02)
-        raise AssertionError(f"{requests} never came; what came: {self.asked}")
+    def resource(self, site: dict[str, Any], status: Any) -> Any:
+        tags = [{"type": "tags", "id": tag} for tag in site.get("tags", [])]
+        return {
+            "id": str(site["id"]),
+            "type": "sites",
+            "attributes": {
+                "name": site["name"],
+                "status": status,
+                "url": f"https://{site['name']}",
+                "user": "forge",
+                "aliases": None,
+                "deployment_status": None,
+                "created_at": "2025-07-29T09:00:00.000000Z",
+            },
+            "relationships": {"tags": {"data": tags}},
+            "links": {"self": {"href": f"{self.url}{self.one}{site['id']}"}},
+        }
 
-    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Do the work of a request."""
-        place = f"/api/servers/{SERVER}/sites"
-        if path.startswith("/visit/"):
-            return (self.health.popleft() if self.health else 200), {}
-        if path.startswith("/hook/"):
-            return 204, None
-        if method == "POST" and path == place:
-            if any(site["name"] == body["domain"] for site in self.sites):
+
+class ForgeV1Server(StubServer):
+    """The first version: scoped by server, one list, nothing to mark a site with."""
+
+    place = f"/api/v1/servers/{SERVER}/sites"
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:
+        if method == "POST" and path == self.place:
+            if any(site["name"].lower() == body["domain"].lower() for site in self.sites):
                 return 422, {"domain": ["The domain has already been taken."]}
             self.sites.append({"id": 100 + len(self.sites), "name": body["domain"]})
-            return 200, {"site": self.sites[-1] | {"status": "installing"}}
-        if method == "GET" and path == place:
-            return 200, {"sites": [site | {"status": "installing"} for site in self.sites]}
+            return 200, {"site": self.sites[-1] | {"status": "installing", "directory": "/public"}}
+        if method == "GET" and path == self.place:
+            return 200, {"sites": [{"status": "installing"} | site for site in self.sites]}
         for site in self.sites:
-            if path == f"{place}/{site['id']}":
-                status = self.first_statuses.popleft() if self.first_statuses else self.status
-                return 200, {"site": site | {"status": status}}
-        return 404, {"message": "not found"}
-
-
-@contextmanager
-def forge_server() -> Iterator[ForgeServer]:
-    """Serve for the length of the `with` block."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.handle_request()
-
-        def do_POST(self) -> None:
-            self.handle_request()
-
-        def handle_request(self) -> None:
-            path = unquote(urlsplit(self.path).path)
-            length = int(self.headers.get("content-length", 0))
-            body = json.loads(self.rfile.read(length)) if length else None
-            forge.asked.append(f"{self.command} {path.rsplit('/', 1)[1]}")
-            api = path.startswith("/api/")
-            queue = forge.spoilt.get(self.command)
-            spoilt = queue.popleft() if queue and api else None
-            if isinstance(spoilt, Spoilt):
-                self.send(spoilt.status, spoilt.body, spoilt.headers)
-                return
-            authorized = self.headers["authorization"] == f"Bearer {TOKEN}"
-            if api and not authorized:
-                self.send(401, json.dumps({"seen": self.headers["authorization"]}), {})
-                return
-            status, document = forge.answer(self.command, path, body)
-            if spoilt is LOST:
-                self.close_connection = True
-                return
-            self.send(status, json.dumps(document) if document is not None else "", {})
-
-        def send(self, status: int, body: str, headers: dict[str, str]) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(body.encode())))
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_arguments: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    forge = ForgeServer(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield forge
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+            if path == f"{self.place}/{site['id']}":
+                return 200, {"site": site | {"status": self.now()}}
+        return super().answer(method, path, query, body)

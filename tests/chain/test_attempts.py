@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -52,6 +53,7 @@ async def test_an_attempt_goes_its_whole_way_whatever_is_missing(
     await step(engine, 1, attempt, "dns")
     await complete(engine, 1, attempt)
     after = await sites.metadata(1)
+    assert STAMP.fullmatch(after["provision"].pop("step_at"))
     assert after["provision"] == {"started_at": attempt, "step": "dns"}
     assert STAMP.fullmatch(after["health_check"]["completed_at"])
 
@@ -93,6 +95,7 @@ async def test_every_other_key_of_the_platform_stays(engine: AsyncEngine, sites:
     await complete(engine, 1, attempt)
     after = await sites.metadata(1)
     assert after["plan"] == "pro"
+    assert STAMP.fullmatch(after["provision"].pop("step_at"))
     assert after["provision"] == kept | {
         "started_at": attempt,
         "run_id": "job-9",
@@ -144,7 +147,7 @@ async def test_the_same_run_goes_on_with_the_attempt_that_it_began(
     attempt = await begin(engine, 1, run_id="a")
     await remember_upstream(engine, 1, attempt, "77")
     assert await begin(engine, 1, run_id="a") == attempt
-    assert (await progress(engine, 1, attempt)).upstream_id == "77"
+    assert (await sites.metadata(1))["provision"]["upstream_id"] == "77"
     assert await attempt_of(engine, 1, "a") == attempt
     assert await attempt_of(engine, 1, "b") is None
 
@@ -256,7 +259,7 @@ async def test_a_row_that_somebody_holds_is_busy_within_a_second(
 async def test_a_failure_waits_for_the_row_a_few_times_and_then_leaves_it_to_the_sweep(
     engine: AsyncEngine, sites: Sites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("provisioning.chain.attempts.FAIL_AGAIN_AFTER", (0.1,))
+    monkeypatch.setattr("provisioning.chain.ending.FAIL_AGAIN_AFTER", (0.1,))
     await sites.add(1, {})
     attempt = await begin(engine, 1)
     async with engine.begin() as holder:
@@ -266,3 +269,67 @@ async def test_a_failure_waits_for_the_row_a_few_times_and_then_leaves_it_to_the
         await asyncio.sleep(0.2)
     assert await late is Outcome.REAPED
     assert (await sites.metadata(1))["terminal_failure"]["source"] == "chain"
+
+
+async def deadline(sites: Sites) -> Any:
+    """How long after the start the deadline is, in seconds; None where there is none."""
+    ((span,),) = await sites.rows(
+        "SELECT iso_instant(metadata #>> '{provision,deadline}')"
+        " - iso_instant(metadata #>> '{provision,started_at}') FROM sites"
+    )
+    return span and round(span.total_seconds())
+
+
+LIMIT = timedelta(minutes=40)
+
+
+async def test_an_attempt_with_a_limit_stamps_its_deadline_a_moment_after_it(
+    engine: AsyncEngine, sites: Sites
+) -> None:
+    await sites.add(1, {})
+    await begin(engine, 1, limit=LIMIT)
+    assert STAMP.fullmatch((await sites.metadata(1))["provision"]["deadline"])
+    assert await deadline(sites) == 42 * 60
+
+
+@pytest.mark.parametrize(
+    "old", ["2025-01-15T14:00:00Z", "2025-01-15 14:00:00", "next week", "", 7, None, {"a": 1}]
+)
+async def test_a_deadline_that_is_past_or_unreadable_is_replaced(
+    engine: AsyncEngine, sites: Sites, old: Any
+) -> None:
+    await sites.add(1, {"provision": {"deadline": old}})
+    await begin(engine, 1, limit=LIMIT)
+    assert await deadline(sites) == 42 * 60
+
+
+async def test_a_deadline_that_the_platform_set_further_ahead_stays(
+    engine: AsyncEngine, sites: Sites
+) -> None:
+    await sites.add(1, {"provision": {"deadline": "2099-01-01T00:00:00Z"}})
+    await begin(engine, 1, limit=LIMIT)
+    assert (await sites.metadata(1))["provision"]["deadline"] == "2099-01-01T00:00:00.000000Z"
+
+
+async def test_without_a_limit_no_deadline_is_stamped_and_none_taken_away(
+    engine: AsyncEngine, sites: Sites
+) -> None:
+    await sites.add(1, {"provision": {"deadline": "2099-01-01"}})
+    await begin(engine, 1)
+    assert (await sites.metadata(1))["provision"]["deadline"] == "2099-01-01"
+
+
+async def test_each_step_is_stamped_with_its_time_and_a_new_attempt_with_none(
+    engine: AsyncEngine, sites: Sites, clock: Any
+) -> None:
+    await sites.add(1, {})
+    attempt = await begin(engine, 1)
+    times = []
+    for minute, name in enumerate(("dns", "certificate")):
+        await clock.stand_still(f"2026-05-05T10:0{minute}:00Z")
+        await step(engine, 1, attempt, name)
+        times.append((await sites.metadata(1))["provision"]["step_at"])
+    assert times == ["2026-05-05T10:00:00.000000Z", "2026-05-05T10:01:00.000000Z"]
+    await fail(engine, 1, attempt, "chain: no", teardown=False)
+    await begin(engine, 1)
+    assert not (await sites.metadata(1))["provision"].keys() & {"step", "step_at"}

@@ -32,7 +32,7 @@ OVER = [
 UNSTAMPABLE: list[Any] = ["x", [], {"provision": "x"}, {"provision": []}, {"health_check": "x"}]
 FRESH: list[Any] = [None, {}, {"a": 1, "provision": None, "health_check": None}]
 
-PLACE = re.compile(r"(?<!:):(site_id|attempt|step|reason|failure_id|notice_id)\b")
+PLACE = re.compile(r"(?<!:):(site_id|attempt|step|upstream_id|reason|failure_id|notice_id)\b")
 
 Sql = Callable[..., str | None]
 
@@ -75,8 +75,15 @@ def comparable(metadata: Any) -> Any:
     return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:]+\.\d{6}Z", "now", json.dumps(metadata)))
 
 
+def test_no_parser_of_placeholders_finds_one_that_is_none() -> None:
+    """As Rails looks for them: a colon, no second one before it, and then a letter."""
+    named = set(re.findall(r"(?<!:):([a-zA-Z]\w*)", FILE.read_text()))
+    ids = {"site_id", "upstream_id", "failure_id", "notice_id"}
+    assert named == ids | {"attempt", "step", "reason"}
+
+
 def test_every_statement_is_found() -> None:
-    assert list(STATEMENTS) == ["begin", "step", "complete", "fail"]
+    assert list(STATEMENTS) == ["begin", "step", "made", "complete", "fail"]
 
 
 @pytest.mark.parametrize("metadata", [*FRESH, IN_FLIGHT, *OVER, *UNSTAMPABLE])
@@ -154,3 +161,15 @@ async def test_what_a_failure_owes_is_the_same_row(
     )
     assert one == two
     assert one.detail == "an upstream said no"
+
+
+@pytest.mark.parametrize(("attempt", "named"), [(STARTED, "77"), ("2020-01-01T00:00:00Z", None)])
+async def test_a_teardown_names_what_a_chain_in_sql_had_made(
+    sites: Sites, engine: AsyncEngine, sql: Sql, attempt: str, named: str | None
+) -> None:
+    await sites.add(1, IN_FLIGHT)
+    made = sql("made", site_id=1, attempt=attempt, upstream_id="77")
+    assert made == (named and "1")
+    await chain.fail(engine, 1, STARTED, "chain: x", teardown=True)
+    ((body,),) = await sites.rows("SELECT body FROM notices WHERE kind = 'teardown'")
+    assert json.loads(bytes(body))["data"]["upstream_id"] == named

@@ -13,10 +13,11 @@ from prefect.states import Cancelling, Crashed, Scheduled
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from flows.provision_site import provision_site
-from provisioning.chain import begin, fail, step
+from provisioning.chain import begin, claim_upstream, fail, remember_upstream, step
+from provisioning.chain.upstream import Claim
 from provisioning.failures import Source, fail_terminally
 from tasks.fail_stopped_run import fail_stopped_run
-from tests.chain.conftest import Clock, Provision
+from tests.chain.conftest import BOTH_VERSIONS, Clock, Provision
 from tests.chain.forge_server import LOST, TOKEN, ForgeServer, Spoilt
 from tests.sites import YOUNG, Sites, stamp
 
@@ -27,6 +28,7 @@ def is_(state: State[Any], name: str, kind: StateType) -> bool:
     return (state.name, state.type) == (name, kind)
 
 
+@BOTH_VERSIONS
 async def test_a_site_is_provisioned_to_live(
     provision: Provision, sites: Sites, forge: ForgeServer
 ) -> None:
@@ -104,7 +106,7 @@ async def test_whatever_a_step_throws_fails_the_site(
 ) -> None:
     await sites.add(1, {})
 
-    async def broken(*_arguments: Any) -> None:
+    async def broken(*_arguments: Any, **_options: Any) -> None:
         raise KeyError("\x00 surprise")
 
     monkeypatch.setattr("tasks.check_health.require_healthy", broken)
@@ -260,7 +262,7 @@ async def test_an_older_attempt_that_throws_fails_nothing_of_the_newer_one(
 ) -> None:
     await sites.add(1, {})
 
-    async def overtaken(*_arguments: Any) -> None:
+    async def overtaken(*_arguments: Any, **_options: Any) -> None:
         attempt = (await sites.metadata(1))["provision"]["started_at"]
         await fail_terminally(engine, 1, attempt, reason="watchdog: x", source=Source.WATCHDOG)
         await begin(engine, 1, run_id="another")
@@ -333,9 +335,8 @@ async def test_a_retry_goes_on_with_its_attempt_and_makes_no_second_site(
     await sites.add(1, {})
     attempt = await begin(engine, 1, run_id=str(run.id))
     await step(engine, 1, attempt, "request")
-    await sites.run(
-        "UPDATE sites SET metadata = jsonb_set(metadata, '{provision,upstream_id}', '\"55\"')"
-    )
+    await claim_upstream(engine, Claim("1", attempt, "shop-1.example"), 1)
+    await remember_upstream(engine, 1, attempt, "55")
     forge.sites.append({"id": 55, "name": "shop-1.example"})
     state = await retry(run.id)
     assert is_(state, "Live", StateType.COMPLETED), state.message
@@ -347,7 +348,10 @@ async def test_a_retry_long_after_the_start_does_not_begin_to_wait_anew(
     provision: Provision, sites: Sites, forge: ForgeServer
 ) -> None:
     run = await a_run()
-    await sites.add_started(1, provision={"run_id": str(run.id), "upstream_id": "55"})
+    started = stamp()
+    claim = {"site": "1", "attempt": started, "domain": "shop-1.example"}
+    provision_ = {"run_id": str(run.id), "upstream_id": "55", "upstream_by": claim}
+    await sites.add_started(1, started, provision=provision_)
     forge.sites.append({"id": 55, "name": "shop-1.example"})
     forge.status = "installing"
     state = await retry(run.id)
@@ -419,7 +423,7 @@ async def test_the_parameters_have_limits_and_help_in_the_form() -> None:
     schema = provision_site.parameters.model_dump()["properties"]
     assert schema["give_up_after_minutes"]["minimum"] == 1
     assert "database's clock" in schema["give_up_after_minutes"]["description"]
-    assert schema["site_id"]["minimum"] == 1
+    assert {form["type"] for form in schema["site_id"]["anyOf"]} == {"integer", "string"}
     assert "The id of the site" in schema["site_id"]["description"]
 
 
@@ -430,7 +434,7 @@ async def test_the_token_reaches_no_state_or_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     await sites.add(1, {})
-    forge.spoil("POST", Spoilt(500, body=f"Authorization: Bearer {TOKEN}"))
+    forge.spoil("POST", Spoilt(400, body=f"Authorization: Bearer {TOKEN}"))
     state = await provision()
     assert state.message
     assert "Bearer [token]" in state.message

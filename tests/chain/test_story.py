@@ -94,12 +94,14 @@ async def nothing_hangs_any_more(sites: Sites) -> None:
 
 
 async def the_threshold_passes(sites: Sites) -> None:
-    """Nothing happens for 40 minutes: the start stamps are that much older."""
-    await sites.run(
-        "UPDATE sites SET metadata = jsonb_set(metadata, '{provision,started_at}', to_jsonb("
-        " to_char((iso_instant(metadata #>> '{provision,started_at}') - interval '40 minutes')"
-        "  AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24\\:MI\\:SS.US\"Z\"')))"
-    )
+    """Nothing happens for 40 minutes: the start stamps and the deadlines are that much older."""
+    for stamp in ("started_at", "deadline"):
+        await sites.run(
+            f"UPDATE sites SET metadata = jsonb_set(metadata, '{{provision,{stamp}}}', to_jsonb("
+            f" to_char((iso_instant(metadata #>> '{{provision,{stamp}}}') - interval '40 minutes')"
+            "  AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24\\:MI\\:SS.US\"Z\"')))"
+            f" WHERE metadata #>> '{{provision,{stamp}}}' IS NOT NULL"
+        )
 
 
 def told(forge: ForgeServer) -> list[str]:

@@ -1,0 +1,110 @@
+"""One question to the HTTP API of an upstream, within a bound.
+
+What passes by itself (a busy or restarting upstream, a lost answer) is `NotYet`; everything else is
+final. The token reaches no text that leaves here.
+"""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from provisioning.errors import NotYet, UpstreamRefused
+from provisioning.http.retry_after import retry_after
+from provisioning.text import one_line
+
+CALL_SECONDS = 20.0
+"""For one call, from the connection to the last byte of the answer."""
+
+LONGEST_RESET = timedelta(minutes=5)
+"""How far ahead the reset of a rate limit is believed: its clock is the upstream's own."""
+
+_ASKS_FOR_TIME = (408, 425, 429)
+_NEVER_BETTER = (501, 505)
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Api:
+    """An HTTP API with a bearer token. Follows no redirect."""
+
+    url: str = field(repr=False)
+    token: SecretStr
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        shape: type[Shape],
+        *,
+        passing: Collection[int] = (),
+        **content: Any,
+    ) -> Shape:
+        """Ask once.
+
+        Args:
+            path: below the API's URL, with its parts escaped.
+            shape: what the answer must hold; what else is in it is passed over.
+            passing: answers that pass by themselves for this question, beside those that always do.
+            content: the query (`params`) and the body (`json`), as httpx takes them.
+
+        Raises:
+            NotYet: the same question may be answered later. So may one that was accepted with an
+                answer that can't be read: what it made shows when it is looked for.
+            UpstreamRefused: asking again would not change the answer.
+        """
+        what = f"{method} /{path}"
+        headers = {
+            "authorization": f"Bearer {self.token.get_secret_value()}",
+            "accept": "application/json",
+        }
+        try:
+            async with (
+                asyncio.timeout(CALL_SECONDS),
+                httpx.AsyncClient(base_url=self.url, headers=headers, timeout=CALL_SECONDS) as http,
+            ):
+                response = await http.request(method, path, **content)
+        except (TimeoutError, httpx.TransportError) as error:
+            raise NotYet(
+                f"the upstream gave no answer to {what} ({type(error).__name__})"
+            ) from None
+        answered = f"the upstream answered {response.status_code} to {what}"
+        if _passes(response.status_code) or response.status_code in passing:
+            raise NotYet(f"{answered}: {self._told(response)}", wish(response, datetime.now(UTC)))
+        if not response.is_success:
+            raise UpstreamRefused(f"{answered}: {self._told(response)}")
+        try:
+            return shape.model_validate_json(response.content)
+        except ValidationError:
+            verdict = NotYet if method == "POST" else UpstreamRefused
+            raise verdict(
+                f"the upstream's answer to {what} has another shape: {self._told(response)}"
+            ) from None
+
+    def _told(self, response: httpx.Response) -> str:
+        """The beginning of an answer, without the token, which some servers send back."""
+        text = response.text.replace(self.token.get_secret_value(), "[token]")
+        return one_line(text, 200) or "(empty)"
+
+
+def _passes(status: int) -> bool:
+    """Whether an answer says nothing about the request. 52x are Cloudflare's, before an origin."""
+    return status in _ASKS_FOR_TIME or (status >= 500 and status not in _NEVER_BETTER)
+
+
+def wish(response: httpx.Response, now: datetime) -> timedelta:
+    """How long the upstream wants to be left alone; zero where it does not say.
+
+    By Retry-After, or else by the reset of its rate limit, which Laravel's APIs give in Unix time.
+    """
+    asked = retry_after(response.headers.get("retry-after"), now)
+    reset = response.headers.get("x-ratelimit-reset", "")
+    if asked or response.status_code != httpx.codes.TOO_MANY_REQUESTS or not reset.isdecimal():
+        return asked
+    left = timedelta(seconds=min(int(reset) - now.timestamp(), LONGEST_RESET.total_seconds()))
+    return max(left, timedelta(0))
