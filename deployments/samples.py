@@ -12,6 +12,9 @@ from psycopg.types.json import Jsonb
 Site = tuple[str, dict[str, Any]]
 """A domain and its metadata."""
 
+TO_TRY = ("pottery.example.com", "fail-pottery.example.com")
+"""Not started yet, for a trial of the chain: the one goes live, the other fails."""
+
 DONE_STEP = "health-check"
 
 
@@ -29,6 +32,17 @@ def add_samples(database_url: str) -> int:
         if connection.execute("SELECT 1 FROM sites LIMIT 1").fetchone():
             return 0
         return _insert(connection, _every_situation(_now(connection)))
+
+
+def to_try(database_url: str) -> list[int]:
+    """The ids of the sites for a trial of the chain; none where the samples are older."""
+    with psycopg.connect(database_url) as connection:
+        ids: dict[str, int] = dict(
+            connection.execute(
+                "SELECT domain, id FROM sites WHERE domain = ANY(%s)", [list(TO_TRY)]
+            ).fetchall()
+        )
+    return [ids[domain] for domain in TO_TRY if domain in ids]
 
 
 def add_stuck(database_url: str, number: int, step: str) -> int:
@@ -51,6 +65,7 @@ def _every_situation(now: datetime) -> Iterator[Site]:
     yield from _stuck(now)
     yield from _failed(now)
     yield from _unreadable(now)
+    yield from ((domain, {}) for domain in TO_TRY)
 
 
 def _live(now: datetime) -> Iterator[Site]:

@@ -22,13 +22,13 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 from psycopg.conninfo import conninfo_to_dict
 
-from deployments import automations, sweeps
+from deployments import automations, sweeps, trial_upstream
 from deployments.errors import StackError
 from deployments.options import PROJECT, Options
 from deployments.postgres import LocalPostgres, local_postgres
 from deployments.processes import Service, end_leftovers, run_command, service
 from deployments.running import NOTE, announced
-from deployments.samples import add_samples, create_table
+from deployments.samples import add_samples, create_table, to_try
 from deployments.terminal import say, show, stage
 from flows.ui.links import run_page
 
@@ -46,9 +46,11 @@ def run_stack(options: Options) -> None:
             stack.deploy(client)
             stack.apply_automations(client)
             stack.add_samples()
+            stack.start_trial_upstream()
             stack.start_worker()
             first = stack.first_sweep(client)
             _tell_first(client, first, options.data)
+            stack.tell_of_the_trial()
             sweeping = not stack.rehearses or _reaps_after_a_yes(client)
             _tell_end(options, sweeping=sweeping)
         except httpx.HTTPError as error:
@@ -63,6 +65,8 @@ class _Stack:
     services: list[Service] = field(default_factory=list)
     postgres: LocalPostgres | None = None
     database_url: str = ""
+    upstream: dict[str, str] = field(default_factory=dict)
+    """What the worker needs to provision through the trial upstream."""
 
     @property
     def rehearses(self) -> bool:
@@ -121,7 +125,7 @@ class _Stack:
             database = self.postgres.url("prefect", scheme="postgresql+asyncpg")
             self._start(
                 "Prefect server",
-                *("server", "start", "--host", "127.0.0.1"),
+                *("prefect", "server", "start", "--host", "127.0.0.1"),
                 *("--port", str(self.options.ui_port)),
                 environment={"PREFECT_SERVER_DATABASE_CONNECTION_URL": database},
             )
@@ -148,12 +152,24 @@ class _Stack:
             with stage("Adding sample sites where there are none"):
                 add_samples(self.database_url)
 
+    def start_trial_upstream(self) -> None:
+        """Never for a database of the caller's: what is asked for there is meant."""
+        if self.options.database_url or os.environ.get("PROVISION_UPSTREAM_URL"):
+            return
+        port = trial_upstream.free_port()
+        self._start(
+            "trial upstream",
+            *("deployments.trial_upstream", "--port", str(port)),
+            environment={},
+        )
+        self.upstream = trial_upstream.environment(port)
+
     def start_worker(self) -> None:
         self._start(
             "worker",
-            *("worker", "start", "--pool", sweeps.WORK_POOL, "--type", "process"),
+            *("prefect", "worker", "start", "--pool", sweeps.WORK_POOL, "--type", "process"),
             *("--name", f"make run on {socket.gethostname()}"),
-            environment={"PROVISION_DATABASE_URL": self.database_url},
+            environment={"PROVISION_DATABASE_URL": self.database_url} | self.upstream,
         )
         self.running.enter_context(announced(self.options, self.database_url))
 
@@ -162,10 +178,18 @@ class _Stack:
         with stage(f"{what} on a worker"):
             return sweeps.run_sweep(client, self.check, dry_run=self.rehearses)
 
-    def _start(self, name: str, *prefect: str, environment: Mapping[str, str]) -> None:
+    def tell_of_the_trial(self) -> None:
+        ids = to_try(self.database_url) if self.upstream else []
+        if ids:
+            say(
+                "Try the chain:   Custom run of provision-site/on-demand with site_id "
+                f"{ids[0]} (goes live) or {ids[-1]} (fails), through an upstream that is a trial"
+            )
+
+    def _start(self, name: str, *module: str, environment: Mapping[str, str]) -> None:
         started = service(
             name,
-            (sys.executable, "-m", "prefect", *prefect),
+            (sys.executable, "-m", *module),
             log=self.options.logs / f"{name.lower().replace(' ', '-')}.log",
             environment=os.environ | environment,
         )

@@ -53,6 +53,10 @@ async def fail(
 ) -> Outcome:
     """Fail the attempt through the one terminal-failure path, trying again for a minute.
 
+    Args:
+        reason: why, for operators. It stays in the ledger, as the detail of the failure.
+        told: why, for everybody: in the mark and in the merchant's notice.
+
     Returns:
         As `fail_terminally`. Where it stays `BUSY`, the attempt is left to the sweep.
 
@@ -67,8 +71,8 @@ async def fail(
                 attempt,
                 reason=f"{Source.CHAIN}: {told}",
                 detail=reason,
-                source=Source.CHAIN,
                 told=told,
+                source=Source.CHAIN,
                 flow_run_id=flow_run_id,
                 teardown=teardown,
             )

@@ -43,12 +43,13 @@ class StubServer:
     """The statuses before that, one a reading."""
     health: deque[int] = field(default_factory=deque)
     """The first answers of a new site to its visitors; then 200."""
-    a_minute: int | None = None
-    """How many requests it takes a minute; any number where it is None."""
+    at_a_time: int | None = None
+    """How many requests it takes within `window` seconds; any number where it is None."""
+    window: float = 60
     taken: list[float] = field(default_factory=list)
-    """When it took the requests of the last minute."""
-    most_in_a_minute: int = 0
-    """The most requests that it ever took within one minute."""
+    """When it took the requests of the last window."""
+    refused: int = 0
+    """How many were too many."""
 
     @property
     def health_url(self) -> str:
@@ -85,17 +86,18 @@ class StubServer:
 
     def over_its_limit(self) -> Spoilt | None:
         """Laravel's answer to a request too many, with its headers; None where it is not one."""
-        if self.a_minute is None:
+        if self.at_a_time is None:
             return None
         now = time.time()
-        self.taken = [taken for taken in self.taken if now - taken < 60]
-        if len(self.taken) < self.a_minute:
+        self.taken = [taken for taken in self.taken if now - taken < self.window]
+        if len(self.taken) < self.at_a_time:
             self.taken.append(now)
             return None
-        reset = self.taken[0] + 60
+        self.refused += 1
+        reset = self.taken[0] + self.window
         headers = {
             "retry-after": str(int(reset - now) + 1),
-            "x-ratelimit-limit": str(self.a_minute),
+            "x-ratelimit-limit": str(self.at_a_time),
             "x-ratelimit-remaining": "0",
             "x-ratelimit-reset": str(int(reset) + 1),
         }

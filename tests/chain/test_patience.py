@@ -164,3 +164,16 @@ def test_the_threshold_that_the_chain_knows_is_the_sweeps_default() -> None:
     parameters = reap_stuck_provisions.parameters.properties
     assert parameters["stuck_after_minutes"]["default"] * 60 == SWEEPS_AFTER.total_seconds()
     assert provision_site.parameters.properties["give_up_after_minutes"]["default"] == 20
+
+
+async def test_six_chains_share_a_rate_limit(
+    provision: Provision, sites: Sites, forge: StubServer
+) -> None:
+    forge.at_a_time, forge.window = 6, 3.0
+    rows = [SITE + n for n in range(6)]
+    for row in rows:
+        await sites.add(row, {})
+    states = await asyncio.gather(*map(provision, rows))
+    assert [state.name for state in states] == ["Live"] * 6, [state.message for state in states]
+    assert len(forge.sites) == 6
+    assert forge.refused > 0
