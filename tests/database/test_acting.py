@@ -66,6 +66,7 @@ UNDOES = trigger(
 @pytest.mark.guarantee(
     fault="a trigger that returns NULL, or that restores the metadata (G07)",
     holds="errored with what to look for; no ledger row and no notice",
+    guard="without the look at what the UPDATE returns, reaped; without the second look, busy",
 )
 async def test_a_mark_that_a_trigger_prevents_is_an_error_and_is_not_recorded(
     reaper: AsyncEngine, sites: Sites, ties: list[str], said: str
@@ -82,6 +83,7 @@ async def test_a_mark_that_a_trigger_prevents_is_an_error_and_is_not_recorded(
 @pytest.mark.guarantee(
     fault="a trigger that undoes the mark after it was set",
     holds="errored as soon as it is read back",
+    guard="without reading it back, reaped",
 )
 async def test_a_mark_that_a_second_update_undoes_is_an_error(
     reaper: AsyncEngine, sites: Sites
@@ -97,7 +99,8 @@ async def test_a_mark_that_a_second_update_undoes_is_an_error(
 
 @pytest.mark.guarantee(
     fault="the platform saves a stale document over the mark, again and again",
-    holds="each time counted in the ledger; one row, one notice",
+    holds="each time counted in the ledger; one row, one notice of each kind",
+    guard="without the count, the second time looks like the first",
 )
 async def test_a_mark_that_is_gone_is_set_again_and_counted(
     reaper: AsyncEngine, sites: Sites

@@ -44,7 +44,10 @@ POLICIES = {
 @pytest.mark.guarantee(
     fault="row security on any of the four tables (G04)",
     holds=f"{FAILED}: BYPASSRLS",
-    guard="without `_row_security`, PostgreSQL's own error for three tables, and none for notices",
+    guard=(
+        "without `_row_security`, sites and the ledger end in PostgreSQL's own error, by the "
+        "belt; for notices and refusals, it looks"
+    ),
 )
 async def test_row_security_that_applies_to_the_role_is_said(
     reaper: AsyncEngine, sites: Sites, table: str, policies: list[str]
@@ -91,7 +94,7 @@ async def test_the_session_asks_for_an_error_rather_than_for_hidden_rows(
 @pytest.mark.guarantee(
     fault="a pooler drops the bounds and formats that the program sets (G10, G11)",
     holds=f"{FAILED}: PROVISION_DATABASE_POOLED",
-    guard="without the comparison in `_session`, a Clean run",
+    guard="without the comparison in `_session`, it looks",
 )
 async def test_bounds_and_formats_that_are_not_in_force_are_said(
     sites: Sites, database_url: str
@@ -131,7 +134,7 @@ async def test_each_of_them_is_told_by_its_name(
 @pytest.mark.guarantee(
     fault="the database's clock and the worker's differ by more than five minutes (F20)",
     holds=f"{FAILED}; a worker's clock decides about no site",
-    guard="without `_clock`, a run that looks",
+    guard="with a tolerance of 50 days, it looks",
 )
 async def test_clocks_that_differ_are_said(engine: AsyncEngine, ahead: timedelta) -> None:
     with (
