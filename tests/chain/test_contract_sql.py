@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -12,12 +11,13 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning import chain
+from provisioning.chain.contract import contract
 from provisioning.errors import AlreadyInFlight, NotInFlight, Unstampable
 from tests.sites import OLD, Sites, stamp
 
-FILE = Path(chain.__file__).with_name("contract.sql")
+CONTRACT = contract()
 STATEMENT = re.compile(r"^-- (\w+): .*?\n(?!--)(.*?;)$", re.MULTILINE | re.DOTALL)
-STATEMENTS = dict(STATEMENT.findall(FILE.read_text()))
+STATEMENTS = dict(STATEMENT.findall(CONTRACT))
 
 STARTED = stamp(OLD)
 HOOK = "https://merchant.example/hook"
@@ -56,7 +56,7 @@ def sql(database_url: str) -> Sql:
 
 def ids(site_id: int, attempt: str) -> dict[str, UUID]:
     """The ids of a failure as the contract describes them, in the words of another program."""
-    (namespace,) = re.findall(r"^-- ([0-9a-f-]{36}):", FILE.read_text(), re.MULTILINE)
+    (namespace,) = re.findall(r"^-- ([0-9a-f-]{36}):", CONTRACT, re.MULTILINE)
     named = "\n".join([str(site_id), attempt])
     return {
         "failure_id": uuid5(UUID(namespace), named),
@@ -79,7 +79,7 @@ def comparable(metadata: Any) -> Any:
 
 def test_no_parser_of_placeholders_finds_one_that_is_none() -> None:
     """As Rails looks for them: a colon, no second one before it, and then a letter."""
-    named = set(re.findall(r"(?<!:):([a-zA-Z]\w*)", FILE.read_text()))
+    named = set(re.findall(r"(?<!:):([a-zA-Z]\w*)", CONTRACT))
     places = {"site_id", "attempt", "step", "upstream_id", "reason", "failure_id", "notice_id"}
     assert named == places
 
