@@ -3,6 +3,7 @@
 No exception of the driver or of SQLAlchemy leaves this module.
 """
 
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import (
@@ -27,6 +28,9 @@ from provisioning.driver_errors import POOLER, connection_failure, statement_fai
 from provisioning.errors import DatabaseError
 from provisioning.pooled import connect_pooled
 from provisioning.session import SESSION, STATEMENT_TIMEOUT, as_options
+
+for _name in ("psycopg", "sqlalchemy.pool"):  # they log the driver's exceptions as they are
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 CONNECT_TIMEOUT = 10
 """Seconds for one connection attempt."""

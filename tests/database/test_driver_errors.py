@@ -107,6 +107,20 @@ async def test_a_failed_connection_is_ours_too() -> None:
     assert_alone(caught.value)
 
 
+async def test_a_connection_lost_in_a_snapshot_logs_no_exception_of_the_driver(
+    engine: AsyncEngine, sites: Sites, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    async with snapshot(engine) as connection:
+        (pid,) = (await connection.execute(text("SELECT pg_backend_pid()"))).one()
+        await sites.run(f"SELECT pg_terminate_backend({pid})")
+        with pytest.raises(DatabaseError) as caught:
+            await connection.execute(text("SELECT 1"))
+    assert caught.value.transient
+    assert not [record for record in caplog.records if record.exc_info]
+    assert not [record for record in caplog.records if record.name.startswith(("psycopg", "sqla"))]
+
+
 def assert_alone(error: DatabaseError) -> None:
     """No driver's exception is held by it or by the frames it came through, and no secret."""
     shown = "".join(traceback.format_exception(error)) + repr(vars(error))
