@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from flows.refusing import refuse_to_act
 from flows.sites import Act, settle_all
+from flows.ui.alerts import tell_of_the_end
 from flows.ui.clock import which_is_right
 from flows.ui.deliveries import deliver_or_say
 from flows.ui.links import on_the_ui, run_page
@@ -63,6 +64,8 @@ UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
     timeout_seconds=FLOW_TIMEOUT,
     retries=0,  # a flow retry would evaluate a refusal again, and again
     persist_result=False,
+    on_completion=[tell_of_the_end],
+    on_failure=[tell_of_the_end],
 )
 async def reap_stuck_provisions(
     stuck_after_minutes: Annotated[int, Field(ge=1, le=525_600)] = 30,
