@@ -50,7 +50,7 @@ async def test_the_one_sample_goes_live_and_the_other_fails(
     )
     assert [state.name for state in states] == ["Live", "Failed"], [s.message for s in states]
     assert (await sites.metadata(lives))["health_check"]["completed_at"]
-    reason = (await sites.metadata(fails))["terminal_failure"]["reason"]
+    ((reason,),) = await sites.rows("SELECT detail FROM terminal_failures")
     assert reason.startswith("chain: the upstream says 'failed' of its site ")
 
     again: State[Any] = await run(fails, return_state=True)
