@@ -17,7 +17,7 @@ from provisioning.outbox.dispatcher import Deliveries
 from provisioning.site_state import Outcome
 from provisioning.sweep.grouping import by_step, span
 from provisioning.sweep.result import Ending, NoticesSent, Result, is_trouble
-from provisioning.sweep.snapshot import PastSweep, Snapshot
+from provisioning.sweep.snapshot import Candidate, PastSweep, Snapshot
 from provisioning.text import cell, duration
 
 ROWS = 200
@@ -101,6 +101,13 @@ def _second(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S}"
 
 
+def _step(site: Candidate, snapshot: Snapshot) -> str:
+    """Where a site stands and for how long: "dns for 35 min"."""
+    if not site.step or site.step_at is None or site.step_at > snapshot.looked_at:
+        return site.step or "–"
+    return f"{site.step} for {duration(snapshot.looked_at - site.step_at)}"
+
+
 _PAGES = Environment(
     loader=PackageLoader("provisioning.sweep"),
     autoescape=True,  # so that a macro's result is known as markup; `_shown` does the escaping
@@ -116,6 +123,7 @@ _PAGES.filters |= {
     "duration": duration,
     "link": Markup,  # an address that this program made
     "number": lambda number: f"{number:,}",
+    "step": lambda site, snapshot: Markup(cell(_step(site, snapshot), 130)),  # noqa: S704
     "second": _second,
     "span": lambda group: span(group.first, group.last).removeprefix("at "),
     "upto": lambda text, limit: Markup(cell(str(text), limit)),  # noqa: S704

@@ -34,8 +34,10 @@ from provisioning.stamps import (
     STARTED,
     STARTED_INSTANT,
     STEP,
+    STEP_AT,
     UNREADABLE,
     UNREADABLE_STAMP,
+    instant,
     stuck_before,
 )
 from provisioning.sweep.grouping import NO_GROUPS, Groups, grouped, groups_query
@@ -55,6 +57,8 @@ class Candidate:
     attempt: str
     started_at: datetime
     step: str
+    step_at: datetime | None = None
+    """Since when it stands at its step; None if the platform does not say, or not readably."""
 
     def __str__(self) -> str:
         return site_name(self.site_id, self.domain)
@@ -144,6 +148,7 @@ def stuck_query() -> Select[Any]:
             STARTED.label("attempt"),
             STARTED_INSTANT.label("started_at"),
             func.left(STEP, 100).label("step"),
+            instant(STEP_AT).label("step_at"),
         )
         .where(stuck_before(_CUTOFF))
         .order_by(STARTED_INSTANT, sites.c.id)
@@ -284,7 +289,14 @@ async def look_again(engine: AsyncEngine, candidate: Candidate) -> Outcome | Non
 
 
 def _candidate(row: Row[Any]) -> Candidate:
-    return Candidate(row.id, one_line(row.domain), row.attempt, row.started_at, one_line(row.step))
+    return Candidate(
+        site_id=row.id,
+        domain=one_line(row.domain),
+        attempt=row.attempt,
+        started_at=row.started_at,
+        step=one_line(row.step),
+        step_at=row.step_at,
+    )
 
 
 def _shown(row: Row[Any]) -> tuple[SiteId, str, str]:

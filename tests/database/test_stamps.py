@@ -174,3 +174,19 @@ async def test_the_oldest_come_first_and_the_total_is_exact(
     seen = await see(engine, limit=50)
     assert [site.site_id for site in seen.stuck] == list(range(1, 51))
     assert (seen.stuck_total, seen.in_flight) == (120, 120)
+
+
+async def test_since_when_a_site_stands_at_its_step_is_read_if_the_platform_says_so(
+    engine: AsyncEngine, sites: Sites
+) -> None:
+    said = {"step": "dns", "step_at": "2025-01-15T14:05:00.5+01:00"}
+    await sites.add_started(1, provision=said)
+    await sites.add_started(2, provision={"step": "dns", "step_at": "gestern"})
+    await sites.add_started(3, provision={"step": "dns"})
+    seen = (await see(engine)).stuck
+    expected = datetime(2025, 1, 15, 13, 5, 0, 500_000, tzinfo=UTC)
+    assert {str(site.site_id)[-1]: site.step_at for site in seen} == {
+        "1": expected,
+        "2": None,
+        "3": None,
+    }

@@ -1,5 +1,6 @@
 """The evidence of a refusal, and the report: readable, bounded, free of markup from outside."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -278,6 +279,17 @@ def test_the_report_of_a_huge_refusal_is_bounded_and_names_the_step_first() -> N
     assert len(shown.encode()) < 200_000
     assert shown.count("| dns | 4,960 |") == 1
     assert f"… and {5_000 - ROWS:,} more." in shown
+
+
+def test_a_report_says_for_how_long_a_site_stands_at_its_step() -> None:
+    since = NOW - timedelta(minutes=35)
+    stands = replace(candidate(3_000_000_001), step_at=since)
+    wrong = replace(candidate(3_000_000_002), step_at=NOW + timedelta(days=1))
+    seen = snapshot(stands, wrong)
+    results = [Result(site, Outcome.REAPED) for site in seen.stuck]
+    shown = report(Ending.REAPED, "m", seen, results, approves=None, notices=None)
+    assert "| dns for 35 min | reaped |" in shown
+    assert "| dns | reaped |" in shown
 
 
 def test_the_worst_report_stays_under_its_bound() -> None:
