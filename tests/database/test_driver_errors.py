@@ -110,6 +110,7 @@ async def test_a_failed_connection_is_ours_too() -> None:
 async def test_a_connection_lost_in_a_snapshot_logs_no_exception_of_the_driver(
     engine: AsyncEngine, sites: Sites, caplog: pytest.LogCaptureFixture
 ) -> None:
+    await engine.dispose()  # a new connection has more to say
     caplog.set_level("DEBUG")
     async with snapshot(engine) as connection:
         (pid,) = (await connection.execute(text("SELECT pg_backend_pid()"))).one()
