@@ -15,7 +15,7 @@ from tests.flow.traces import message, run_id
 from tests.outbox.receivers import answering, receiving
 from tests.sites import Sites
 
-PASSWORD, TOKEN, SIGNING = "db-pa55word", "t0ken-0f-a-merchant", "s1gning-s3cret-0f-ours"
+PASSWORD, TOKEN, SIGNING = "db-pa55word", "t0ken-0f-a-merchant", "s1gning-s3cret-0f-ours-al0ne"
 
 
 @pytest.mark.guarantee(
