@@ -73,8 +73,8 @@ async def reap_stuck_provisions(
     max_reap_per_hour: Annotated[int, Field(ge=1, le=100_000)] = 100,
     max_reap_share: Annotated[int, Field(ge=1, le=100)] | None = None,
     approve_refusal: Annotated[str, Field(pattern=UUID_PATTERN)] | None = None,
-    approve_only_step: Annotated[str, Field(min_length=1, max_length=100)] | None = None,
-    note: Annotated[str, Field(max_length=500)] | None = None,
+    approve_only_step: Annotated[str, Field(max_length=100)] = "",
+    note: Annotated[str, Field(max_length=500)] = "",
     dry_run: bool = False,
 ) -> State[Any]:
     """Fail every site whose provisioning started, never finished and is past the threshold.
@@ -114,7 +114,7 @@ async def reap_stuck_provisions(
             threshold=timedelta(minutes=stuck_after_minutes),
             caps=Caps(max_reap_per_run, max_reap_per_hour, max_reap_share),
             approved=UUID(approve_refusal) if approve_refusal else None,
-            only_step=approve_only_step,
+            only_step=approve_only_step or None,
             note=one_line(note, 500) or None,
             dry_run=dry_run,
         )

@@ -21,7 +21,7 @@ from tests.sites import Sites
         {"max_reap_per_hour": 0},
         {"max_reap_share": 0},
         {"max_reap_share": 101},
-        {"approve_only_step": ""},
+        {"approve_only_step": "x" * 101},
         {"note": "x" * 501},
         {"approve_refusal": "nope"},
     ],
