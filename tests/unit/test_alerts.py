@@ -72,10 +72,6 @@ def test_a_second_situation_of_a_kind_is_told_again_at_once() -> None:
         (1, FAILED, OVER),
         (2, FAILED, FIRST),
     ]
-        (0, FAILED, FIRST),
-        (1, FAILED, OVER),
-        (2, FAILED, FIRST),
-    ]
 
 
 def test_an_alert_that_was_lost_is_told_by_the_next_red_run() -> None:
