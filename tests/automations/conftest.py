@@ -11,6 +11,7 @@ from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import SyncPrefectClient, get_client
 
 from deployments import automations
+from tests.flow.conftest import sweep  # noqa: F401 - a fixture for this folder too
 
 ALERT_BLOCK = "webhook/alerts"
 

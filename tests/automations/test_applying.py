@@ -17,11 +17,12 @@ from prefect.events.schemas.automations import Automation
 from deployments.automations import BLOCK_VARIABLE, apply, load
 from deployments.errors import StackError
 from deployments.sweeps import DEPLOYMENT
+from flows.ui.alerts import EVENT
 from provisioning.sweep.result import Ending
 from tests.production import ROOT
 
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-CRASHED, PERSON, SILENCE = (entry["name"] for entry in load())
+LOST, PERSON, CRASHED, OVER, SILENCE = (entry["name"] for entry in load())
 
 
 def present(client: SyncPrefectClient, name: str) -> Automation:
@@ -41,7 +42,7 @@ def test_the_second_time_changes_nothing_and_the_third_what_differs(
     assert isinstance(present(client, PERSON).actions[0], DoNothing)
     before = present(client, SILENCE)
     applied = apply(client, load(), alert_block)
-    assert applied[CRASHED] == ("unchanged", True)
+    assert applied[LOST] == ("unchanged", True)
     assert applied[PERSON] == applied[SILENCE] == ("updated", True)
     assert present(client, SILENCE).id == before.id
     assert isinstance(present(client, SILENCE).actions[0], CallWebhook)
@@ -72,7 +73,7 @@ def test_a_notification_block_gets_subject_and_body(client: SyncPrefectClient) -
     apply(client, load(), "slack-webhook/oncall")
     (action,) = present(client, SILENCE).actions
     assert isinstance(action, SendNotification)
-    assert action.subject == "No sweep has ended for 15 minutes"
+    assert action.subject.startswith("No sweep of {{ firing.triggering_labels")
     assert done(apply(client, load(), None)) == {"unchanged"}
 
 
@@ -96,7 +97,7 @@ def test_a_block_that_cannot_take_alerts_is_named(
 def test_the_command_says_how_to_name_a_block(client: SyncPrefectClient, prefect_api: str) -> None:
     told = command(PREFECT_API_URL=prefect_api)
     assert told.returncode == 0, told.stderr
-    assert told.stdout.count("created") == 3
+    assert told.stdout.count("created") == 5
     assert BLOCK_VARIABLE in told.stdout
 
 
@@ -137,15 +138,19 @@ def expected(name: str) -> set[str]:
 
 def test_each_state_in_which_a_sweep_ends_is_expected_by_the_right_automations() -> None:
     red = {ending.value for ending in Ending if ending.red} | {"Failed", "TimedOut", "Crashed"}
-    assert expected(PERSON) == red
-    assert expected(SILENCE) == red | {"Clean", "Reaped"}
+    ends = red | {"Clean", "Reaped"}
+    assert trigger(PERSON)["expect"] == [EVENT]
+    assert expected(SILENCE) == expected(OVER) == ends - {"Crashed"}, "a crash is no end"
+    assert expected(CRASHED) == {"Crashed"}
+    assert trigger(CRASHED)["after"] == trigger(OVER)["expect"]
+    assert trigger(OVER)["after"] == trigger(CRASHED)["expect"]
 
 
 def test_a_run_is_given_up_after_three_reports_that_did_not_come() -> None:
     for deployment in DEPLOYMENTS:
         environment = deployment["work_pool"]["job_variables"]["env"]
         every = int(environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
-        assert trigger(CRASHED)["within"] == 3 * every
+        assert trigger(LOST)["within"] == 3 * every
 
 
 def test_the_switch_waits_for_three_intervals() -> None:
@@ -156,8 +161,8 @@ def test_the_switch_waits_for_three_intervals() -> None:
 
 def test_the_flows_that_are_watched_are_ours() -> None:
     flows = [deployment["entrypoint"].rsplit(".", 1)[1] for deployment in DEPLOYMENTS]
-    watched = trigger(CRASHED)["match_related"]["prefect.resource.name"]
+    watched = trigger(LOST)["match_related"]["prefect.resource.name"]
     assert watched == [flow.replace("_", "-") for flow in flows]
-    for name in (PERSON, SILENCE):
+    for name in (CRASHED, OVER, SILENCE):
         watched = trigger(name)["match_related"]["prefect.resource.name"]
         assert watched == DEPLOYMENT.split("/")[0]

@@ -4,16 +4,17 @@ import asyncio
 import time
 from collections.abc import Iterator
 from copy import deepcopy
+from datetime import datetime
 from itertools import cycle
 from typing import Any
 
 import pytest
-import yaml
 from prefect.client.orchestration import SyncPrefectClient
 
-from deployments.automations import FILE, apply, load
+from deployments.automations import apply, load
 from tests.automations.conftest import Receiver
-from tests.automations.test_applying import CRASHED, PERSON, SILENCE
+from tests.automations.test_applying import CRASHED, LOST, OVER, PERSON, SILENCE
+from tests.flow.conftest import Sweep
 from tests.production import Production, until
 from tests.sites import Sites
 
@@ -47,12 +48,15 @@ async def test_the_dead_mans_switch_is_silent_while_sweeps_end_and_fires_when_th
     assert receiver.texts == []
 
     silent = time.monotonic()
-    while len(receiver.texts) < 2:
-        assert time.monotonic() < silent + (22 if not receiver.texts else 50), "it fires, and again"
-        end_a_sweep(production, "COMPLETED", "Rehearsed")  # which is no sweep that acts
-        await asyncio.sleep(1)
-    assert receiver.texts[0].startswith("No sweep has ended for 15 minutes\nNobody looks")
-    assert "/automations/automation/" in receiver.texts[0]
+    while time.monotonic() < silent + 50:
+        for name in ("Rehearsed", "Crashed"):
+            kind = "COMPLETED" if name == "Rehearsed" else "CRASHED"
+            end_a_sweep(production, kind, name)  # which are no sweeps that looked for us
+        await asyncio.sleep(2)
+    assert len(receiver.texts) == 1, "once a silence"
+    text = receiver.texts
+    assert text[0].startswith("No sweep of every-5-minutes has ended for 15 minutes\nNobody looks")
+    assert "/automations/automation/" in text[0]
 
 
 async def test_the_switch_of_each_region_hears_its_own_sweeps_alone(
@@ -62,43 +66,27 @@ async def test_the_switch_of_each_region_hears_its_own_sweeps_alone(
     receiver: Receiver,
     another_region: str,
 ) -> None:
-    (switch,) = [entry for entry in with_the_comment() if entry["name"] == REGION]
-    switch["trigger"]["within"] = 10
-    apply(client, [switch], alert_block)
+    apply(client, entries(SILENCE, within={SILENCE: 10}), alert_block)
     started = time.monotonic()
     end_a_sweep(production, "COMPLETED", "Clean")
     while time.monotonic() < started + 40:
         end_a_sweep(production, "COMPLETED", "Clean", another_region)
         await asyncio.sleep(2)
     (text,) = receiver.texts
-    assert text.startswith("No sweep of every-5-minutes has ended for 15 minutes\nhttp")
+    assert text.startswith("No sweep of every-5-minutes has ended for 15 minutes\n")
     while len(receiver.texts) < 2:
         assert time.monotonic() < started + 80, "it fires for the other one, too"
         await asyncio.sleep(1)
     assert receiver.texts[1].startswith("No sweep of another-region has ended for 15 minutes\n")
 
 
-REGION = "provisioning: the sweeps of one region have stopped"
-
-
-def with_the_comment() -> list[dict[str, Any]]:
-    """The automations with the one that the file holds in a comment."""
-    head, start, comment = FILE.read_text().partition("  # - <<: *silence")
-    lines = (start + comment).splitlines()
-    uncommented = head + "\n".join(line.replace("  # ", "  ", 1) for line in lines)
-    found: list[dict[str, Any]] = yaml.safe_load(uncommented)["automations"]
-    return found
-
-
 @pytest.fixture
-def another_region(production: Production, client: SyncPrefectClient) -> Iterator[str]:
+def another_region(production: Production) -> Iterator[str]:
     """The id of a second deployment of the sweep."""
     flow_id = production.deployment["flow_id"]
     made = production.post("/deployments/", {"name": "another-region", "flow_id": flow_id})
     yield made["id"]
     production.http.delete(f"/deployments/{made['id']}").raise_for_status()
-    for automation in client.read_automations_by_name(REGION):
-        client.delete_automation(automation.id)
 
 
 def end_a_sweep(
@@ -118,7 +106,8 @@ async def test_a_refusal_and_a_lost_worker_alert_a_person_and_nothing_else_does(
     alert_block: str,
     receiver: Receiver,
 ) -> None:
-    apply(client, entries(CRASHED, PERSON, SILENCE, within={CRASHED: 10}), alert_block)
+    names = (LOST, PERSON, CRASHED, OVER, SILENCE)
+    apply(client, entries(*names, within={LOST: 10}), alert_block)
     await platform.add_many(3)
     healthy = [await production.sweep(dry_run=True), await production.sweep()]
     await platform.add_many(26, first=101)
@@ -127,6 +116,7 @@ async def test_a_refusal_and_a_lost_worker_alert_a_person_and_nothing_else_does(
     (text,) = receiver.texts
     assert text == (
         f"Refused: {refused['name']}\n{refused['state']['message']}\n"
+        f"{datetime.fromisoformat(refused['state']['timestamp']).isoformat()}\n"
         f"{production.ui}/v2/runs/flow-run/{refused['id']}?tab=Artifacts"
     )
 
@@ -143,6 +133,43 @@ async def test_a_refusal_and_a_lost_worker_alert_a_person_and_nothing_else_does(
     assert receiver.texts[1].startswith(f"Crashed: {crashed['name']}\nThe run stopped reporting")
 
     production.start_worker()
-    assert (await production.sweep())["state_name"] == "Refused", "the next sweep looks again"
+    again = await production.sweep()
+    assert again["state_name"] == "Refused", "the next sweep looks again"
+    await until(lambda: len(receiver.texts) == 3, 20)
+    assert receiver.texts[2].startswith(f"Over: Crashed. {again['name']} ended Refused\n")
     for run in (*healthy, refused):
         assert production.get(f"/flow_runs/{run['id']}")["state_name"] == run["state_name"]
+
+
+@pytest.mark.guarantee(
+    fault="an outage of 40 sweeps with a second kind of trouble in it (G30)",
+    holds="one alert and one all-clear for each kind, at a real webhook block",
+)
+async def test_an_outage_of_forty_sweeps_is_one_alert_and_one_all_clear(
+    sweep: Sweep,
+    sites: Sites,
+    client: SyncPrefectClient,
+    alert_block: str,
+    receiver: Receiver,
+) -> None:
+    apply(client, entries(PERSON, within={}), alert_block)
+    assert (await sweep()).name == "Clean"  # ends what other tests left open
+    await asyncio.sleep(6)
+    receiver.texts.clear()
+    await sites.add_many(26)
+    for number in range(40):
+        if number == 20:
+            await sites.run("ALTER TABLE sweep_refusals RENAME TO away")
+            assert (await sweep()).name == "Failed"
+            await sites.run("ALTER TABLE away RENAME TO sweep_refusals")
+        assert (await sweep()).name == "Refused"
+        if number in (0, 20):
+            await asyncio.sleep(6)  # five minutes, for the server that stores events every few
+    await sites.run("DELETE FROM sites")
+    assert (await sweep()).name == "Clean"
+    await until(lambda: len(receiver.texts) >= 4, 20)
+    await asyncio.sleep(6)
+    subjects = [text.split("\n")[0] for text in receiver.texts]
+    kinds = [" ".join(subject.split()[:2]) for subject in subjects]
+    assert kinds == ["Refused: sweep", "Failed: sweep", "Over: Failed", "Over: Refused"]
+    assert "26 stuck sites, over the cap of 25 a run" in receiver.texts[0]
