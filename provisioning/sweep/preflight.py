@@ -34,25 +34,35 @@ _METADATA = sites.c.metadata.name
 _COLUMN = sql_name(_METADATA)
 
 
-def complaint(facts: Facts, *, writes: bool) -> str | None:
-    """All that is wrong, and what to do about each; None where nothing is.
+def complaints(facts: Facts, *, writes: bool) -> dict[str, list[str]]:
+    """By what was looked at: all that is wrong, and what to do about each.
+
+    A standby is told alone, since the rest follows from it.
 
     Args:
         writes: whether the sweep means to act; a dry run needs no right to write.
     """
     if facts.standby:
-        return sentences(
-            f"database {facts.database} is a standby: what it shows is stale and it takes no "
-            "writes. Point PROVISION_DATABASE_URL at the primary, or add "
-            "?target_session_attrs=read-write to it"
-        )
-    found = [
-        *_session(facts),
-        *_clock(facts),
-        *(_objects(facts) if facts.kind in ("r", "p") else _no_table(facts)),
-        *_row_security(facts),
-        *_rights(facts, writes=writes),
-    ]
+        return {
+            "primary": [
+                f"database {facts.database} is a standby: what it shows is stale and it takes no "
+                "writes. Point PROVISION_DATABASE_URL at the primary, or add "
+                "?target_session_attrs=read-write to it"
+            ]
+        }
+    there = facts.kind in ("r", "p")
+    return {
+        "session": list(_session(facts)),
+        "clock": list(_clock(facts)),
+        "table and index": list(_objects(facts) if there else _no_table(facts)),
+        "row security": list(_row_security(facts)),
+        "rights": list(_rights(facts, writes=writes)),
+    }
+
+
+def complaint(facts: Facts, *, writes: bool) -> str | None:
+    """All of it as sentences; None where nothing is wrong."""
+    found = [problem for each in complaints(facts, writes=writes).values() for problem in each]
     return sentences(*found) if found else None
 
 
