@@ -56,7 +56,8 @@ class Sites:
             INSERT INTO sites
             SELECT i, 'shop-' || i || '.example', jsonb_build_object('provision',
                 jsonb_build_object('step', CAST(:step AS text), 'started_at',
-                    to_char(now() AT TIME ZONE 'UTC' - interval '2 hours' + i * interval '100 ms',
+                    to_char(now() AT TIME ZONE 'UTC' - interval '2 hours'
+                              + i % 50000 * interval '100 ms',
                             'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))
               FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS i
             """,

@@ -123,7 +123,7 @@ async def test_owed_notices_that_cannot_be_looked_up_make_the_run_incomplete(
     sweep: Sweep, sites: Sites
 ) -> None:
     await sites.add_started(1)
-    await sites.run("ALTER TABLE notices RENAME COLUMN last_error TO error")
+    await sites.run("ALTER TABLE notices ALTER COLUMN attempts TYPE text")
     state = await sweep()
     assert (state.name, state.type) == ("Incomplete", StateType.FAILED), message(state)
     assert "1 reaped. Notices: not looked up and left to the next sweep" in message(state)
