@@ -35,14 +35,12 @@ class Past:
         since: when the first of them was made; None where there were none.
         standing: the refusal that holds scheduled sweeps back; None where none does.
         own: when this very run refused before, and somebody pressed Retry; else None.
-        expired: whether there are refusals to be pruned.
     """
 
     in_a_row: int
     since: datetime | None
     standing: Standing | None
     own: datetime | None
-    expired: bool
 
     @property
     def open(self) -> bool:
@@ -60,14 +58,12 @@ async def read_past(engine: AsyncEngine, flow_run_id: UUID) -> Past:
     own = sweep_refusals.c.flow_run_id == flow_run_id
     stands = sweep_refusals.c.stands
     refused_at = sweep_refusals.c.refused_at
-    oldest = select(func.min(refused_at)).scalar_subquery()
     query = select(
         func.count().filter(others).label("in_a_row"),
         func.min(refused_at).label("since"),
         func.min(refused_at).filter(stands).label("stands_since"),
         func.min(sweep_refusals.c.cap).filter(stands).label("cap"),
         select(refused_at).where(own).scalar_subquery().label("own"),
-        func.coalesce(oldest < func.now() - KEPT_FOR, False).label("expired"),
     ).where(_OPEN)
     async with autocommit(engine) as connection:
         row = (await connection.execute(query)).one()
@@ -76,7 +72,6 @@ async def read_past(engine: AsyncEngine, flow_run_id: UUID) -> Past:
         since=row.since,
         standing=Standing(row.stands_since, row.cap) if row.stands_since else None,
         own=row.own,
-        expired=row.expired,
     )
 
 
@@ -112,6 +107,7 @@ async def record_refusal(
             )
             .on_conflict_do_nothing(index_elements=["flow_run_id"])
         )
+    await prune_refusals(engine)
 
 
 async def close_refusals(engine: AsyncEngine, threshold: timedelta) -> None:

@@ -72,6 +72,7 @@ async def test_the_switch_of_each_region_hears_its_own_sweeps_alone(
     while time.monotonic() < started + 40:
         end_a_sweep(production, "COMPLETED", "Clean", another_region)
         await asyncio.sleep(2)
+    assert len(receiver.texts) == 1, receiver.texts
     (text,) = receiver.texts
     assert text.startswith("No sweep of every-5-minutes has ended for 15 minutes\n")
     while len(receiver.texts) < 2:
@@ -113,6 +114,7 @@ async def test_a_refusal_and_a_lost_worker_alert_a_person_and_nothing_else_does(
     await platform.add_many(26, first=101)
     refused = await production.sweep()
     await until(lambda: bool(receiver.texts), 20)
+    assert len(receiver.texts) == 1, receiver.texts
     (text,) = receiver.texts
     assert text == (
         f"Refused: {refused['name']}\n{refused['state']['message']}\n"

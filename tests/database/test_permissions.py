@@ -51,9 +51,13 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
     seen = await look(reaper, THRESHOLD, 100, writes=True)
     run = uuid4()
     refused = CapExceeded("1 stuck site", found=1, cap=1)
+    await record_refusal(reaper, uuid4(), refused, seen, stands=True)
+    await sites.run("UPDATE sweep_refusals SET refused_at = now() - interval '31 days'")
     for _ in range(2):
         await record_refusal(reaper, run, refused, seen, stands=True)
-    assert (await read_past(reaper, run)).own
+    past = await read_past(reaper, run)
+    assert past.own
+    assert past.in_a_row == 0, "a refusal of a month ago is gone"
     refusal = await find_refusal(reaper, run)
     assert refusal.listed == 1
     approved = await look(reaper, THRESHOLD, 100, writes=True, among=listed_by(refusal))

@@ -186,8 +186,8 @@ def test_sites_without_a_step_are_a_group_of_their_own() -> None:
 
 
 OVER = CapExceeded("26 stuck sites, over the cap of 25 a run", found=26, cap=25)
-NO_PAST = Past(0, None, None, None, expired=False)
-SECOND = Past(2, NOW - timedelta(minutes=10), Standing(NOW, 25), None, expired=False)
+NO_PAST = Past(0, None, None, None)
+SECOND = Past(2, NOW - timedelta(minutes=10), Standing(NOW, 25), None)
 
 
 def refused(past: Past, refusal: CapExceeded = OVER, **chosen: bool) -> str:
@@ -222,7 +222,7 @@ def test_a_refusal_with_a_cap_of_one_is_over_when_none_is_stuck() -> None:
 def test_a_run_that_refuses_again_says_that_its_first_list_is_what_an_approval_lets_through() -> (
     None
 ):
-    again = refused(Past(0, NOW, Standing(NOW, 25), NOW, expired=False), stands=False)
+    again = refused(Past(0, NOW, Standing(NOW, 25), NOW), stands=False)
     assert (
         "This run refused before, at 2025-01-15 15:30 UTC, and an approval lets through what it "
         "listed then: for a newer list start another run." in again
