@@ -56,7 +56,7 @@ def test_look_ends_with_1_where_a_sweep_would_refuse(tool: Tool, sql: Sql) -> No
     assert seen["would_refuse"].startswith("3 stuck sites, over the cap of 2 a run")
     assert seen["seen"]["stuck_total"] == 3
     assert [site["site_id"] for site in seen["seen"]["stuck"]] == [FIRST, FIRST + 1, FIRST + 2]
-    assert "a sweep would refuse" in tool.run("look", "--max-reap-per-run", "2").stdout
+    assert "A sweep would refuse" in tool.run("look", "--max-reap-per-run", "2").stdout
     assert tool.json("look", "--max-reap-per-run", "3")["would_refuse"] is None
 
 
@@ -157,7 +157,7 @@ def test_migrate_brings_a_database_up_to_date_and_the_tool_is_on_the_path(
 ) -> None:
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
         connection.execute(
-            "CREATE TABLE IF NOT EXISTS sites (id bigint, domain text, metadata jsonb)"
+            "CREATE TABLE IF NOT EXISTS sites (id bigint PRIMARY KEY, domain text, metadata jsonb)"
         )
     done = script("migrate", PROVISION_DATABASE_URL=empty_database_url)
     assert done.returncode == 0, done.stderr
