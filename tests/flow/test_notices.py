@@ -73,7 +73,7 @@ async def test_what_the_chain_left_owed_is_delivered_when_nothing_is_stuck_and_w
     await fail_by_the_chain(2)
     await sites.add_many(26, first=100)
     refused = await sweep()
-    assert refused.name == "Refused"
+    assert refused.name == "Refused", message(refused)
     assert "1 notice delivered" in message(refused)
     assert [request.site_id for request in merchant.requests] == [1, 2]
 
@@ -125,7 +125,7 @@ async def test_owed_notices_that_cannot_be_looked_up_make_the_run_incomplete(
     await sites.add_started(1)
     await sites.run("ALTER TABLE notices RENAME COLUMN last_error TO error")
     state = await sweep()
-    assert (state.name, state.type) == ("Incomplete", StateType.FAILED)
+    assert (state.name, state.type) == ("Incomplete", StateType.FAILED), message(state)
     assert "1 reaped. Notices: not looked up and left to the next sweep" in message(state)
     assert await sites.ledger() == [1]
 
@@ -150,6 +150,6 @@ async def test_g02_a_name_that_can_not_be_decoded_stops_no_sweep(
     assert "s3cr3t" not in report
     await sites.add_many(26, first=first + 100)
     refused = await sweep()
-    assert refused.name == "Refused"
+    assert refused.name == "Refused", message(refused)
     assert "26 stuck sites" in message(refused)
     assert "What to do" in await report_of(refused, prefect_api)

@@ -25,7 +25,7 @@ from provisioning.outbox.delivery import deliver
 from provisioning.outbox.dispatcher import Deliveries
 from provisioning.settings import settings
 from tasks import deliver_notice
-from tests.outbox.owing import SECRET, Owing
+from tests.outbox.owing import SECRET, TEARDOWN_SECRET, Owing
 from tests.outbox.receivers import Receiver, answering
 from tests.outbox.test_secrets import assert_no_secret, secret_url
 
@@ -61,6 +61,7 @@ async def test_each_notice_is_a_task_run_that_says_what_became_of_it(
 ) -> None:
     worker_environment.setenv("PROVISION_WEBHOOK_ALLOW_PRIVATE_NETWORKS", "true")
     worker_environment.setenv("PROVISION_WEBHOOK_SECRET", SECRET)
+    worker_environment.setenv("PROVISION_TEARDOWN_SECRET", TEARDOWN_SECRET)
     worker_environment.setenv("PROVISION_TEARDOWN_URL", platform.url("/t0ken-path"))
     platform.default = answering(500)
     await owing.fail(1, secret_url(f"127.0.0.1:{receiver.port}"), teardown=True)

@@ -1,5 +1,7 @@
 """A failover that lost the last commits, and a restore: each receiver is told under the same id."""
 
+import json
+
 import psycopg
 import pytest
 
@@ -41,4 +43,6 @@ async def test_g18_what_was_lost_and_is_recorded_again_has_the_same_ids(
         assert len(requests) == 6
         assert len({request.notice_id for request in requests}) == 3
     assert len({request.notice_id for request in receiver.requests + platform.requests}) == 6
+    failures = {json.loads(request.body)["data"]["failure_id"] for request in platform.requests}
+    assert len(failures) == 3
     assert {request.notice_id[14] for request in receiver.requests} == {"5"}, "uuid5"
