@@ -9,13 +9,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
+from typing import Any
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, Row, text
 from sqlalchemy.exc import OperationalError
 
 from provisioning.migrations.definition import columns_and_condition, like_ours
 from provisioning.migrations.place import Place
 from provisioning.schema import sql_name
+from provisioning.stamps import IN_FLIGHT_INDEX
 
 PATIENCE_SECONDS = 600
 """How long a migration goes on asking for a lock that others hold."""
@@ -72,7 +75,7 @@ def briefly(connection: Connection, statement: str) -> None:
         SystemExit: others have held the lock for ten minutes.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
+    for turn in count():
         connection.exec_driver_sql(f"SET lock_timeout = '{MOMENT}'")
         try:
             connection.exec_driver_sql(statement)
@@ -87,6 +90,8 @@ def briefly(connection: Connection, statement: str) -> None:
                 f"Long transactions have kept the table locked for {PATIENCE_SECONDS} seconds. "
                 "Look at pg_stat_activity, and run this again: it goes on from here."
             )
+        if turn == 10:
+            say("Waiting for transactions that are at the table ...")
         time.sleep(0.5)
 
 
@@ -104,18 +109,18 @@ def _build_plain(
 
 def _build_split(
     connection: Connection, place: Place, oid: int, table: str, function: str, index: str = ""
-) -> int:
-    """The index of a partitioned table, at any depth: its oid."""
-    found = like_ours(connection, oid, place.home, function)
-    if not found:
+) -> None:
+    """The index of a partitioned table, at any depth; the topmost has a name."""
+    whole = _whole(connection, place, oid, function, index)
+    if whole is None:
         # From here on new partitions get the index by themselves.
         briefly(
             connection,
             f"CREATE INDEX {sql_name(index) if index else ''} ON ONLY {table}"
             f" {columns_and_condition(connection, place, function)}",
         )
-        found = like_ours(connection, oid, place.home, function)
-    whole = found[0]
+        whole = _whole(connection, place, oid, function, index)
+        assert whole
     for part in connection.execute(_PARTITIONS, {"table": oid, "index": whole.oid}).all():
         if part.attached:
             continue
@@ -123,14 +128,28 @@ def _build_split(
             _build_split(connection, place, part.oid, part.name, function)
         else:
             _build_part(connection, place, part.oid, part.name, function)
-        piece = like_ours(connection, part.oid, place.home, function)[0]
+        piece = _free(connection, place, part.oid, function)[0]
         briefly(connection, f"ALTER INDEX {whole.name} ATTACH PARTITION {piece.name}")
-    return int(whole.oid)
+
+
+def _whole(
+    connection: Connection, place: Place, oid: int, function: str, index: str
+) -> Row[Any] | None:
+    """The index of a partitioned table, if an earlier run or somebody's hand began it."""
+    found = _free(connection, place, oid, function)
+    names = (index, IN_FLIGHT_INDEX)
+    return next((each for each in found if not index or each.relname in names), None)
+
+
+def _free(connection: Connection, place: Place, oid: int, function: str) -> list[Row[Any]]:
+    """The indexes like ours on a table that are no part of another index; valid ones first."""
+    found = like_ours(connection, oid, place.home, function)
+    return [each for each in found if not each.attached]
 
 
 def _build_part(connection: Connection, place: Place, oid: int, table: str, function: str) -> None:
     """The index of one partition, which may have one already: by hand, or from an earlier run."""
-    for found in like_ours(connection, oid, place.home, function):
+    for found in _free(connection, place, oid, function):
         if found.valid:
             say(f"{table} has the index already: {found.name}.")
             return

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, text
+from sqlalchemy import ColumnElement, Connection, Row, text
 
 from provisioning.mapping import MAPPING
 from provisioning.migrations.iso_instant import BODY
@@ -30,7 +30,8 @@ PREDICATE = (
 
 _LIKE_OURS = text("""
 SELECT CAST(i.indexrelid AS bigint) AS oid, indisvalid AS valid,
-       relname, format('%I.%I', nspname, relname) AS name
+       relname, format('%I.%I', nspname, relname) AS name,
+       EXISTS (SELECT FROM pg_inherits WHERE inhrelid = i.indexrelid) AS attached
   FROM pg_index i JOIN pg_class c ON c.oid = indexrelid JOIN pg_namespace n ON n.oid = relnamespace
  WHERE indrelid = :table
    AND indnatts = 2
@@ -46,10 +47,11 @@ SELECT prosrc = :body FROM pg_proc JOIN pg_namespace n ON n.oid = pronamespace
 """)
 
 
-def like_ours(connection: Connection, table: int, home: str, function: str) -> list[Any]:
+def like_ours(connection: Connection, table: int, home: str, function: str) -> list[Row[Any]]:
     """The indexes on a table that are defined as ours is, on that function; valid ones first.
 
-    Rows of `oid`, `relname`, `name` as SQL writes it with its schema, and `valid`.
+    Rows of `oid`, `relname`, `name` as SQL writes it with its schema, `valid`, and whether it is
+    `attached` to the index of a partitioned table.
     """
     wanted = {
         "table": table,

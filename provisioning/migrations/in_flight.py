@@ -38,7 +38,8 @@ def bring_up_to_date(connection: Connection) -> None:
     if place.kind != "p" or not _is_there(connection, place, IN_FLIGHT_INDEX + NEXT, function):
         drop(connection, place, IN_FLIGHT_INDEX + NEXT)
     build(connection, place, IN_FLIGHT_INDEX + NEXT, function)
-    connection.exec_driver_sql(_swap(place, function))
+    if not is_current(connection):
+        connection.exec_driver_sql(_swap(place, function))
     _drop_leftovers(connection, place)
     say(f"The function {FUNCTION} and the index {IN_FLIGHT_INDEX} on {place.table} are in place.")
 

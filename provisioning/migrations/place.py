@@ -60,8 +60,12 @@ def find_place(connection: Connection) -> Place | None:
 
 
 def the_place(connection: Connection) -> Place:
-    """The platform's table, which is there."""
+    """The platform's table, which is there.
+
+    Raises:
+        SystemExit: it is not.
+    """
     place = find_place(connection)
     if place is None:
-        raise LookupError(f"there is no table {sql_name(sites)}")
+        raise SystemExit(f"There is no table {sql_name(sites)}, and none is made.")
     return place

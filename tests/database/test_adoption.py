@@ -218,7 +218,7 @@ def test_a_build_of_partitions_that_was_killed_goes_on_where_it_was(
 ) -> None:
     query(empty_database_url, SPLIT)
     with psycopg.connect(empty_database_url) as writer, ThreadPoolExecutor() as pool:
-        writer.execute("UPDATE sites SET domain = 'x' WHERE region = 'us1'")
+        writer.execute("UPDATE sites_us1 SET domain = 'x'")
         migrating = pool.submit(upgrade, empty_database_url)
         stop = (
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

@@ -50,13 +50,12 @@ SELECT array_agg(id ORDER BY id) FROM sites
 
 @pytest.fixture
 def first_release(database_url: str) -> str:
-    """A database as the first release left it, with sites."""
+    """A database with the function and the index of the first release, and with sites."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(f"DROP INDEX {IN_FLIGHT_INDEX}")
         connection.execute("DROP FUNCTION iso_instant(text)")
         connection.execute(FIRST_RELEASE)
         connection.execute(SITES)
-        connection.execute("UPDATE provision_reaper_version SET version_num = '0002'")
     return database_url
 
 

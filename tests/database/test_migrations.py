@@ -77,6 +77,7 @@ def test_a_platforms_table_is_adopted_as_it_is(empty_database_url: str) -> None:
 
 
 def test_an_index_whose_build_was_interrupted_is_built_again(empty_database_url: str) -> None:
+    query(empty_database_url, PLATFORM_TABLE)
     assert alembic(empty_database_url, "upgrade", "0002").returncode == 0
     query(
         empty_database_url,
