@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
 
 import httpx
 import psycopg
@@ -29,8 +26,8 @@ from deployments.postgres import LocalPostgres, local_postgres
 from deployments.processes import Service, end_leftovers, run_command, service
 from deployments.running import NOTE, announced
 from deployments.samples import add_samples, create_table, to_try
-from deployments.terminal import say, show, stage
-from flows.ui.links import run_page
+from deployments.telling import reaps_after_a_yes, tell_end, tell_first, tell_later
+from deployments.terminal import say, stage
 
 
 def run_stack(options: Options) -> None:
@@ -49,13 +46,13 @@ def run_stack(options: Options) -> None:
             stack.start_trial_upstream()
             stack.start_worker()
             first = stack.first_sweep(client)
-            _tell_first(client, first, options.data)
+            tell_first(client, first, options.data)
             stack.tell_of_the_trial()
-            sweeping = not stack.rehearses or _reaps_after_a_yes(client)
-            _tell_end(options, sweeping=sweeping)
+            sweeping = not stack.rehearses or reaps_after_a_yes(client)
+            tell_end(options, sweeping=sweeping)
         except httpx.HTTPError as error:
             raise StackError(f"The Prefect server {client.api_url} refused: {error}") from error
-        _tell_later(client, first, stack.check)
+        tell_later(client, first, stack.check)
 
 
 @dataclass
@@ -235,63 +232,3 @@ def _describe(url: str) -> str:
             "PROVISION_DATABASE_URL is no PostgreSQL URL (postgresql://user:password@host/name)."
         ) from error
     return f"{parts.get('dbname', '')} on {parts.get('host', 'localhost')}"
-
-
-def _tell_first(client: SyncPrefectClient, sweep: FlowRun, data: Path) -> None:
-    assert sweep.state
-    say(f"\nThe first sweep ended {sweep.state.name}.\n")
-    show(sweeps.read_report(client, sweep) or f"{sweep.state.message}")
-    ui = sweeps.ui_url(client)
-    say(f"\nThe Prefect UI:  {ui}")
-    say(f"This sweep:      {ui}{run_page(sweep.id)}")
-    say(f"Data and logs:   {data}")
-
-
-def _reaps_after_a_yes(client: SyncPrefectClient) -> bool:
-    """Wakes the schedule after a yes; without a terminal, or after a no, it stays paused."""
-    say("\nNothing was changed. A sweep would do what the report above says, every five minutes.")
-    if sys.stdin.isatty() and input("Reap now, and go on? [y/N] ").strip().lower() in ("y", "yes"):
-        sweeps.set_schedule(client, active=True)
-        return True
-    say(
-        "The schedule is paused, so nothing is reaped. To sweep: "
-        'make run OPTIONS="--reap", or wake the schedule in the UI.'
-    )
-    return False
-
-
-def _tell_end(options: Options, *, sweeping: bool) -> None:
-    if options.api_url:
-        say(
-            "On your Prefect server stay, when this ends: the work pool "
-            f"{sweeps.WORK_POOL!r}, the deployments of prefect.yaml with their schedules, and the "
-            "automations."
-        )
-    sweeps_now = "Sweeping every five minutes. " if sweeping else ""
-    say(f"\n{sweeps_now}Ctrl-C stops everything that was started here.\n")
-
-
-def _tell_later(client: SyncPrefectClient, first: FlowRun, check: sweeps.Check) -> None:
-    """One line a sweep, and one when the server falls silent, until interrupted."""
-    told = {first.id}
-    silent = False
-    while True:
-        check()
-        time.sleep(3)
-        try:
-            ended = sweeps.ended_since(client, first.end_time)
-        except httpx.HTTPError as error:
-            if not silent:
-                say(f"{datetime.now():%H:%M:%S}  The Prefect server does not answer: {error}")
-            silent = True
-            continue
-        silent = False
-        for sweep in ended:
-            if sweep.id not in told and sweep.end_time:
-                told.add(sweep.id)
-                say(f"{sweep.end_time.astimezone():%H:%M:%S}  {sweep.name}  {_outcome(sweep)}")
-
-
-def _outcome(sweep: FlowRun) -> str:
-    assert sweep.state
-    return f"{sweep.state.name}: {sweep.state.message}"

@@ -13,10 +13,12 @@ from flows.ui.deliveries import deliver_or_say
 from flows.ui.links import approval_form, on_the_ui
 from flows.ui.publish import announce_refused, ended, publish_report
 from provisioning.errors import CapExceeded, DatabaseError
+from provisioning.sweep.last_hour import last_hour
 from provisioning.sweep.refusals import Past
+from provisioning.sweep.refusing import refuse
 from provisioning.sweep.report import refusal_report
-from provisioning.sweep.result import Ending, NoticesSent, refuse
-from provisioning.sweep.snapshot import Snapshot, last_hour
+from provisioning.sweep.result import Ending, NoticesSent
+from provisioning.sweep.snapshot import Snapshot
 from tasks.record_refusal import record_refusal
 
 

@@ -69,7 +69,7 @@ async def settle_all(
 async def settle(
     engine: AsyncEngine, site: Candidate, snapshot: Snapshot, act: Act
 ) -> tuple[Result, bool]:
-    """Look at one site again and fail it if it is still stuck. Its trouble is its own.
+    """Look at one site again and fail it if it is still stuck. An error here stops no other site.
 
     Returns:
         What became of it, and whether the database is gone, so that asking for others is in vain.

@@ -11,5 +11,5 @@ from tasks.policy import database_task
 
 @database_task("find_refusal", "find refusal {flow_run_id!s:.8}")
 async def find_refusal(engine: AsyncEngine, flow_run_id: UUID, only_step: str | None) -> Refusal:
-    """The recorded refusal. Raises `NotApprovable` where there is none to approve."""
+    """The recorded refusal. Raises `NotApprovable` if there is none to approve."""
     return await find(engine, flow_run_id, only_step)

@@ -13,10 +13,12 @@ from provisioning.cli.app import WRONG, AsJson, app, console, errors, platform, 
 from provisioning.errors import CapExceeded
 from provisioning.site_state import Outcome
 from provisioning.sweep.caps import Caps, check
+from provisioning.sweep.last_hour import last_hour
 from provisioning.sweep.refusals import read_past
+from provisioning.sweep.refusing import refuse
 from provisioning.sweep.report import refusal_report, report
-from provisioning.sweep.result import Ending, Result, blindness, conclude, nearness, refuse
-from provisioning.sweep.snapshot import Snapshot, last_hour
+from provisioning.sweep.result import Ending, Result, blindness, conclude, nearness
+from provisioning.sweep.snapshot import Snapshot
 from provisioning.sweep.snapshot import look as look_at
 
 LISTED = 1_000

@@ -64,7 +64,7 @@ def like_ours(connection: Connection, table: int, home: str, function: str) -> l
 
 
 def is_ours(connection: Connection, place: Place, function: str) -> bool | None:
-    """Whether a function is the one of this program; None where there is none by that name."""
+    """Whether a function is the one of this program; None if no function has that name."""
     wanted = {"body": BODY, "name": function, "home": place.home}
     return connection.execute(_BODY, wanted).scalar_one_or_none()
 

@@ -16,8 +16,9 @@ from provisioning.errors import CapExceeded
 from provisioning.outbox.dispatcher import Deliveries
 from provisioning.site_state import Outcome
 from provisioning.sweep.grouping import by_step, span
+from provisioning.sweep.last_hour import PastSweep
 from provisioning.sweep.result import Ending, NoticesSent, Result, is_trouble
-from provisioning.sweep.snapshot import Candidate, PastSweep, Snapshot
+from provisioning.sweep.snapshot import Candidate, Snapshot
 from provisioning.text import cell, duration
 
 ROWS = 200

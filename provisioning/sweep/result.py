@@ -3,16 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
-from provisioning.errors import CapExceeded
 from provisioning.outbox.dispatcher import Deliveries
 from provisioning.site_state import Outcome
 from provisioning.sweep.approvals import Refusal
-from provisioning.sweep.caps import Caps, Standing, half
-from provisioning.sweep.grouping import largest_group
-from provisioning.sweep.refusals import Past
+from provisioning.sweep.caps import Caps
 from provisioning.sweep.snapshot import Candidate, Snapshot
 from provisioning.text import count, duration, sentences
 
@@ -141,7 +137,7 @@ def conclude(
         *_trouble_in_words(results, snapshot),
         *(["Approve the same run again to go on"] if approves and _unfinished(numbers) else []),
         *([near] if near else []),
-        *_said_of(notices),
+        *said_of(notices),
         in_flight_in_words(snapshot),
     )
 
@@ -219,7 +215,8 @@ def _found(
         yield "Nothing was stuck"
 
 
-def _said_of(notices: NoticesSent) -> list[str]:
+def said_of(notices: NoticesSent) -> list[str]:
+    """What came of the notices, where there is anything to say."""
     quiet = notices is None or (isinstance(notices, Deliveries) and notices.quiet)
     return [] if quiet else [f"Notices: {notices}"]
 
@@ -229,64 +226,6 @@ def _left_over(notices: NoticesSent) -> bool:
     return isinstance(notices, NotLookedUp) or bool(
         notices and (notices.teardowns_owed or notices.teardowns_given_up)
     )
-
-
-def refuse(
-    snapshot: Snapshot,
-    refusal: CapExceeded,
-    past: Past,
-    *,
-    stands: bool,
-    dry_run: bool,
-    notices: NoticesSent,
-) -> str:
-    """The message of a run that refused or rehearsed that: the numbers, and what to do next.
-
-    Args:
-        past: the refusals before this one.
-        stands: whether this one holds later scheduled sweeps back.
-        notices: those owed are sent also when a sweep refuses.
-    """
-    return sentences(
-        f"Dry run, nothing was changed. A sweep would refuse: {refusal}"
-        if dry_run
-        else f"{refusal}: nothing was changed",
-        largest_group(snapshot.groups),
-        f"The oldest started {duration(snapshot.age(snapshot.stuck[0]))} ago",
-        *([] if dry_run else [_streak(past)]),
-        *([_refused_before(past.own)] if past.own and not dry_run else []),
-        _what_is_next(refusal, past.standing, stands=stands),
-        "Something systemic broke: a person must look before anything is let through",
-        *_said_of(notices),
-    )
-
-
-def _streak(past: Past) -> str:
-    if not (past.in_a_row and past.since):
-        return "The sweep before it did not refuse"
-    return f"Refusal {past.in_a_row + 1:,} in a row, since {_minute(past.since)}"
-
-
-def _refused_before(at: datetime) -> str:
-    return (
-        f"This run refused before, at {_minute(at)}, and an approval lets through what it listed "
-        "then: for a newer list start another run"
-    )
-
-
-def _what_is_next(refusal: CapExceeded, standing: Standing | None, *, stands: bool) -> str:
-    """When sweeps act again."""
-    if refusal.per_hour or not (stands or standing):
-        again = "the hour's sum would pass" if refusal.per_hour else "more are stuck than"
-        return f"The next scheduled sweep asks again, and refuses while {again} the cap"
-    caps = [*([refusal.cap] if stands else []), *([standing.cap] if standing else [])]
-    few = half(min(caps))
-    when = f"at {few:,} or fewer" if few else "when none is stuck"
-    return f"Sweeps act again {when}, or when you approve it or run one by hand"
-
-
-def _minute(instant: datetime) -> str:
-    return f"{instant:%Y-%m-%d %H:%M} UTC"
 
 
 def nearness(found: int, reaped_last_hour: int, caps: Caps) -> str | None:

@@ -3,49 +3,32 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Row,
-    Select,
-    Text,
-    and_,
-    bindparam,
-    cast,
-    func,
-    literal_column,
-    not_,
-    select,
-    true,
-)
-from sqlalchemy.dialects.postgresql import INTERVAL
+from sqlalchemy import ColumnElement, Row, and_, func, not_, select, true
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import Connection, autocommit, snapshot
-from provisioning.schema import SiteId, sites, terminal_failures
+from provisioning.schema import SiteId, sites
 from provisioning.site_state import Outcome, moved_on, read_stamps
 from provisioning.stamps import (
-    BEFORE_DEADLINE,
     DEADLINE,
     HOLD,
-    INDEXED,
     ON_HOLD,
-    STARTED,
-    STARTED_INSTANT,
-    STEP,
-    STEP_AT,
     UNREADABLE,
     UNREADABLE_STAMP,
-    instant,
     stuck_before,
 )
 from provisioning.sweep.grouping import NO_GROUPS, Groups, grouped, groups_query
 from provisioning.sweep.preflight import require_ready
+from provisioning.sweep.queries import (
+    CUTOFF,
+    LISTED_ASIDE,
+    NUMBERS,
+    WAITING,
+    listed_aside,
+    stuck_query,
+)
 from provisioning.text import one_line, site_name
-
-LISTED_ASIDE = 100
-"""The most sites of a kind that a sweep lists beside the stuck; their totals are exact."""
 
 
 @dataclass(frozen=True)
@@ -136,61 +119,6 @@ class Snapshot:
         return self.looked_at - candidate.started_at
 
 
-_CUTOFF = func.now() - bindparam("threshold", type_=INTERVAL)
-
-
-def stuck_query() -> Select[Any]:
-    """The signal: the oldest stuck sites. Binds `threshold` (an interval) and `limit`."""
-    return (
-        select(
-            sites.c.id,
-            func.left(cast(sites.c.domain, Text), 253).label("domain"),
-            STARTED.label("attempt"),
-            STARTED_INSTANT.label("started_at"),
-            func.left(STEP, 100).label("step"),
-            instant(STEP_AT).label("step_at"),
-        )
-        .where(stuck_before(_CUTOFF))
-        .order_by(STARTED_INSTANT, sites.c.id)
-        .limit(bindparam("limit"))
-    )
-
-
-def _listed(condition: ColumnElement[bool], stamp: ColumnElement[str]) -> Select[Any]:
-    """The first sites for which a condition is true, with the stamp that makes it so."""
-    return (
-        select(
-            sites.c.id,
-            func.left(cast(sites.c.domain, Text), 253).label("domain"),
-            func.left(stamp, 200).label("stamp"),
-        )
-        .where(condition)
-        .order_by(sites.c.id)
-        .limit(LISTED_ASIDE)
-    )
-
-
-_WATCHDOGS_LAST_HOUR = (
-    terminal_failures.c.source == literal_column("'watchdog'"),
-    not_(terminal_failures.c.by_person),
-    terminal_failures.c.failed_at > func.now() - timedelta(hours=1),
-    # A row of the future, such as a clock that was wrong leaves behind, is not of the last hour.
-    terminal_failures.c.failed_at <= func.now(),
-)
-
-# The presence of a deadline first: to read one takes longer, and few sites have any.
-_WAITING = and_(DEADLINE.is_not(None), BEFORE_DEADLINE, STARTED_INSTANT < _CUTOFF, not_(ON_HOLD))
-
-_NUMBERS = select(
-    func.now().label("now"),
-    _CUTOFF.label("cutoff"),
-    select(func.count()).where(*_WATCHDOGS_LAST_HOUR).scalar_subquery().label("reaped_last_hour"),
-    func.count().label("in_flight"),
-    func.count().filter(ON_HOLD).label("on_hold"),
-    func.count().filter(_WAITING).label("waiting"),
-).where(INDEXED)
-
-
 async def look(
     engine: AsyncEngine,
     threshold: timedelta,
@@ -213,7 +141,7 @@ async def look(
     """
     async with snapshot(engine) as connection:
         await require_ready(connection, writes=writes)
-        numbers = (await connection.execute(_NUMBERS, {"threshold": threshold})).one()
+        numbers = (await connection.execute(NUMBERS, {"threshold": threshold})).one()
         chosen = true() if among is None else among
         stuck = (
             await connection.execute(
@@ -222,15 +150,15 @@ async def look(
         ).all()
 
         async def aside(condition: ColumnElement[bool], stamp: ColumnElement[str]) -> list[Any]:
-            query = _listed(condition, stamp)
+            query = listed_aside(condition, stamp)
             return list(await connection.execute(query, {"threshold": threshold}))
 
         unreadable = await aside(UNREADABLE, UNREADABLE_STAMP)
         on_hold = await aside(ON_HOLD, HOLD) if numbers.on_hold else []
-        waiting = await aside(_WAITING, DEADLINE) if numbers.waiting else []
+        waiting = await aside(WAITING, DEADLINE) if numbers.waiting else []
         groups = NO_GROUPS
         if stuck:
-            query = groups_query(and_(stuck_before(_CUTOFF), chosen))
+            query = groups_query(and_(stuck_before(CUTOFF), chosen))
             groups = grouped(await connection.execute(query, {"threshold": threshold}))
         return Snapshot(
             looked_at=numbers.now,
@@ -241,7 +169,7 @@ async def look(
                 0
                 if among is None
                 else await _count(
-                    connection, and_(stuck_before(_CUTOFF), not_(among)), threshold=threshold
+                    connection, and_(stuck_before(CUTOFF), not_(among)), threshold=threshold
                 )
             ),
             unreadable=tuple(Unreadable(*_shown(row)) for row in unreadable),
@@ -258,28 +186,6 @@ async def look(
             waiting_total=numbers.waiting,
             groups=groups,
         )
-
-
-@dataclass(frozen=True)
-class PastSweep:
-    """What one run reaped: when it began to, and how many."""
-
-    flow_run_id: UUID | None
-    began: datetime
-    reaped: int
-
-
-async def last_hour(engine: AsyncEngine) -> list[PastSweep]:
-    """The sweeps that make up the hourly cap, the newest first."""
-    began = func.min(terminal_failures.c.failed_at)
-    query = (
-        select(terminal_failures.c.flow_run_id, began.label("began"), func.count().label("reaped"))
-        .where(*_WATCHDOGS_LAST_HOUR)
-        .group_by(terminal_failures.c.flow_run_id)
-        .order_by(began.desc())
-    )
-    async with autocommit(engine) as connection:
-        return [PastSweep(*row) for row in await connection.execute(query)]
 
 
 async def look_again(engine: AsyncEngine, candidate: Candidate) -> Outcome | None:

@@ -8,7 +8,7 @@ import psycopg
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from deployments.postgres import LocalPostgres
-from provisioning.sweep.snapshot import stuck_query
+from provisioning.sweep.queries import stuck_query
 from tests.benchmarks.data import drop, filled
 from tests.benchmarks.figures import Figure
 

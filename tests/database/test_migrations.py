@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
-from provisioning.sweep.snapshot import stuck_query
+from provisioning.sweep.queries import stuck_query
 from tests.conftest import ROOT, migrate
 from tests.sites import PLATFORM_TABLE
 

@@ -12,6 +12,7 @@ from provisioning.sweep.approvals import Refusal
 from provisioning.sweep.caps import Caps, Standing
 from provisioning.sweep.grouping import Groups, by_step, largest_group
 from provisioning.sweep.refusals import Past
+from provisioning.sweep.refusing import refuse
 from provisioning.sweep.report import ROWS, refusal_report, report
 from provisioning.sweep.result import (
     Ending,
@@ -21,7 +22,6 @@ from provisioning.sweep.result import (
     conclude,
     in_flight_in_words,
     nearness,
-    refuse,
 )
 from provisioning.sweep.snapshot import Candidate, Snapshot, Unreadable
 
