@@ -165,7 +165,7 @@ async def sweep(
         )
     except CapExceeded as exceeded:
         return await refuse_to_act(
-            engine, snapshot, exceeded, past, scheduled=not person, dry_run=dry_run
+            engine, snapshot, exceeded, past, caps, scheduled=not person, dry_run=dry_run
         )
     if past.open and not dry_run:
         try:
@@ -189,7 +189,15 @@ async def sweep(
     link = on_the_ui(run_page(approves.flow_run_id)) if approves else None
     await publish_report(
         f"{ending}: {message}",
-        report(ending, message, snapshot, results, approves=link, notices=notices),
+        report(
+            ending,
+            message,
+            snapshot,
+            results,
+            approves=link,
+            notices=notices,
+            caps=None if approves else caps,
+        ),
     )
     return ended(ending, message)
 

@@ -13,6 +13,7 @@ from flows.ui.deliveries import deliver_or_say
 from flows.ui.links import approval_form, on_the_ui
 from flows.ui.publish import announce_refused, ended, publish_report
 from provisioning.errors import CapExceeded, DatabaseError
+from provisioning.sweep.caps import Caps
 from provisioning.sweep.last_hour import last_hour
 from provisioning.sweep.refusals import Past
 from provisioning.sweep.refusing import refuse
@@ -27,6 +28,7 @@ async def refuse_to_act(
     snapshot: Snapshot,
     exceeded: CapExceeded,
     past: Past,
+    caps: Caps,
     *,
     scheduled: bool,
     dry_run: bool,
@@ -68,6 +70,7 @@ async def refuse_to_act(
             form=on_the_ui(approval_form(UUID(deployment.id), run_id)) if deployment.id else None,
             deployment=f"{flow_run.flow_name}/{deployment.name or 'every-5-minutes'}",
             hour=hour,
+            caps=caps,
             notices=notices,
         ),
     )

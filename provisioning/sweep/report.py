@@ -15,6 +15,7 @@ from markupsafe import Markup
 from provisioning.errors import CapExceeded
 from provisioning.outbox.dispatcher import Deliveries
 from provisioning.site_state import Outcome
+from provisioning.sweep.caps import Caps
 from provisioning.sweep.grouping import by_step, span
 from provisioning.sweep.last_hour import PastSweep
 from provisioning.sweep.result import Ending, NoticesSent, Result, is_trouble
@@ -33,11 +34,13 @@ def report(
     *,
     approves: str | None,
     notices: NoticesSent,
+    caps: Caps | None = None,
 ) -> str:
     """The report of a run that looked and acted, or rehearsed.
 
     Args:
         approves: the address of the refused run that this one lets through.
+        caps: shown beside what was reaped at the busiest; None for a run with caps of its own.
     """
     reaped = [result.candidate for result in results if result.outcome is Outcome.REAPED]
     return _render(
@@ -49,6 +52,7 @@ def report(
         results=sorted(results, key=lambda result: not is_trouble(result, snapshot)),
         reaped=by_step(reaped),
         approves=approves,
+        caps=caps,
         deliveries=_looked_up(notices),
     )
 
@@ -64,6 +68,7 @@ def refusal_report(
     deployment: str,
     hour: Sequence[PastSweep],
     notices: NoticesSent,
+    caps: Caps | None = None,
 ) -> str:
     """The report of a run that refused, or rehearsed that: its evidence, and how to let it through.
 
@@ -71,6 +76,7 @@ def refusal_report(
         run_id: the value that approves this refusal; None where it can't be approved.
         form: the address of the form with that value filled in; None without a deployment.
         deployment: the deployment that sweeps here, as `flow/deployment`.
+        caps: shown beside what was reaped at the busiest.
         hour: the sweeps that used the hourly cap up, where that was the one.
     """
     return _render(
@@ -83,6 +89,7 @@ def refusal_report(
         form=form,
         deployment=deployment,
         hour=hour,
+        caps=caps,
         steps=snapshot.groups.steps,
         starts=snapshot.groups.starts,
         deliveries=_looked_up(notices),

@@ -19,6 +19,7 @@ from provisioning.stamps import (
     stuck_before,
 )
 from provisioning.sweep.grouping import NO_GROUPS, Groups, grouped, groups_query
+from provisioning.sweep.last_hour import Busiest, busiest
 from provisioning.sweep.preflight import require_ready
 from provisioning.sweep.queries import (
     CUTOFF,
@@ -108,6 +109,7 @@ class Snapshot:
     waiting: tuple[SetAside, ...] = ()
     waiting_total: int = 0
     groups: Groups = NO_GROUPS
+    busiest: Busiest = Busiest()
 
     @property
     def threshold(self) -> timedelta:
@@ -185,6 +187,7 @@ async def look(
             waiting=tuple(SetAside(*_shown(row)) for row in waiting),
             waiting_total=numbers.waiting,
             groups=groups,
+            busiest=await busiest(connection),
         )
 
 

@@ -15,6 +15,7 @@ from provisioning.failures import Source, fail_terminally, times_marked_again
 from provisioning.outbox.notices import Told
 from provisioning.site_state import Outcome
 from provisioning.sweep.holders import UNKNOWN, who_holds
+from provisioning.sweep.last_hour import Busiest
 from provisioning.sweep.snapshot import look
 from tests.database.test_permissions import THRESHOLD, reaper
 from tests.sites import Sites, stamp
@@ -206,3 +207,30 @@ async def test_what_is_on_hold_or_before_its_deadline_is_listed_with_its_value(
     assert {site.stamp for site in seen.on_hold} == {"support looks at it"}
     assert [(site.site_id, site.stamp[:2]) for site in seen.waiting] == [(30, "20")]
     assert (seen.waiting_total, seen.unreadable_total, seen.in_flight) == (1, 0, 31)
+
+
+async def test_the_busiest_run_and_hour_are_those_of_a_month_without_a_person(
+    sites: Sites, reaper: AsyncEngine
+) -> None:
+    rows = """
+        INSERT INTO terminal_failures
+            (id, site_id, attempt, failed_at, reason, source, flow_run_id, by_person)
+        SELECT gen_random_uuid(), CAST(:tag AS text) || n, 'a',
+               now() - CAST(:ago AS interval) + n * interval '1 second', 'r',
+               CAST(:source AS text), CAST(:run AS uuid), :person
+          FROM generate_series(1, CAST(:number AS int)) AS n
+    """
+    for number, (ago, source, person, many) in enumerate(
+        [
+            ("2 days", "watchdog", False, 3),
+            ("2 days -50 minutes", "watchdog", False, 2),
+            ("31 days", "watchdog", False, 9),
+            ("3 days", "watchdog", True, 9),
+            ("3 days", "approved", True, 9),
+        ]
+    ):
+        run = f"00000000-0000-4000-8000-00000000000{number}"
+        await sites.run(
+            rows, tag=f"x{number}-", ago=ago, source=source, run=run, person=person, number=many
+        )
+    assert (await look(reaper, THRESHOLD, 100, writes=True)).busiest == Busiest(run=3, hour=5)

@@ -11,6 +11,7 @@ from provisioning.site_state import Outcome
 from provisioning.sweep.approvals import Refusal
 from provisioning.sweep.caps import Caps, Standing
 from provisioning.sweep.grouping import Groups, by_step, largest_group
+from provisioning.sweep.last_hour import Busiest
 from provisioning.sweep.refusals import Past
 from provisioning.sweep.refusing import refuse
 from provisioning.sweep.report import ROWS, refusal_report, report
@@ -290,6 +291,23 @@ def test_a_report_says_for_how_long_a_site_stands_at_its_step() -> None:
     shown = report(Ending.REAPED, "m", seen, results, approves=None, notices=None)
     assert "| dns for 35 min | reaped |" in shown
     assert "| dns | reaped |" in shown
+
+
+def test_a_report_says_how_the_caps_stand_against_what_was_reaped_at_the_busiest() -> None:
+    seen = snapshot(busiest=Busiest(run=3, hour=5))
+    shown = report(
+        Ending.CLEAN,
+        "m",
+        seen,
+        [],
+        approves=None,
+        notices=None,
+        caps=Caps(per_run=25, per_hour=100),
+    )
+    assert (
+        "The busiest run of the last 30 days reaped 3, the busiest hour 5; "
+        "the caps are 25 a run and 100 an hour." in shown
+    )
 
 
 def test_the_worst_report_stays_under_its_bound() -> None:
