@@ -11,6 +11,7 @@ from provisioning.migrations.adoption import OURS
 from provisioning.migrations.building import say
 from provisioning.migrations.in_flight import bring_up_to_date
 from provisioning.migrations.place import the_place
+from provisioning.migrations.status import VIEW, make_status
 
 
 def mend(connection: Connection) -> None:
@@ -26,3 +27,5 @@ def mend(connection: Connection) -> None:
                 connection.execute(CreateIndex(index))
                 say(f"Made the index {index.name}, which was missing.")
     bring_up_to_date(connection)
+    if make_status(connection):
+        say(f"Made the view {home}.{VIEW}: grant its rights again, as docs/dashboards.md says.")
