@@ -30,8 +30,11 @@ LOOKED_BACK = timedelta(days=30)
 class Busiest:
     """The most that one run and one hour reaped in the last 30 days: what the caps should fit."""
 
-    run: int = 0
-    hour: int = 0
+    run: int
+    hour: int
+
+
+NEVER_BUSY = Busiest(0, 0)
 
 
 @dataclass(frozen=True)

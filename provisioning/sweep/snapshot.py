@@ -19,7 +19,7 @@ from provisioning.stamps import (
     stuck_before,
 )
 from provisioning.sweep.grouping import NO_GROUPS, Groups, grouped, groups_query
-from provisioning.sweep.last_hour import Busiest, busiest
+from provisioning.sweep.last_hour import NEVER_BUSY, Busiest, busiest
 from provisioning.sweep.preflight import require_ready
 from provisioning.sweep.queries import (
     CUTOFF,
@@ -109,7 +109,7 @@ class Snapshot:
     waiting: tuple[SetAside, ...] = ()
     waiting_total: int = 0
     groups: Groups = NO_GROUPS
-    busiest: Busiest = Busiest()
+    busiest: Busiest = NEVER_BUSY
 
     @property
     def threshold(self) -> timedelta:
