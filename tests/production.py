@@ -89,7 +89,7 @@ class Production:
                 environment=self.environment,
             )
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while "Worker" not in self.worker.log.read_text():
             self.worker.check()
             assert time.monotonic() < deadline, self.worker.log.read_text()
@@ -145,7 +145,7 @@ class Production:
         state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
         self.post(f"/flow_runs/{run_id}/set_state", {"state": state, "force": True})
 
-    async def ended(self, run_id: str, seconds: float = 60) -> dict[str, Any]:
+    async def ended(self, run_id: str, seconds: float = 120) -> dict[str, Any]:
         """The run once it has ended."""
         deadline = time.monotonic() + seconds
         while (run := self.get(f"/flow_runs/{run_id}"))["state_type"] not in FINAL:

@@ -132,10 +132,10 @@ def outage(stack: Stack) -> str:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
     first = Stack(data, port)
-    told = first.wait_for(READY, 120)
+    told = first.wait_for(READY, 240)
     assert "The first sweep ended Reaped" in told
     assert "hatmaker.example.com" in told
     assert f"http://127.0.0.1:{port}" in told
@@ -168,7 +168,7 @@ def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
     assert alive_on(data), "a killed parent leaves its services behind"
 
     second = Stack(data, port)
-    assert "The first sweep ended Clean" in second.wait_for(READY, 120)
+    assert "The first sweep ended Clean" in second.wait_for(READY, 240)
     assert query(data, "provision", "SELECT id, metadata FROM sites ORDER BY id") == sites
     told = outage(second)
     assert "The sweep ended Refused" in told
@@ -204,14 +204,14 @@ def test_says_what_is_wrong_before_it_starts_anything(
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_a_database_of_ones_own_is_rehearsed_first(
     data: Path, port: int, database_url: str, sites: Sites
 ) -> None:
     await sites.add_many(3)
     elsewhere = {"PREFECT_API_URL": "http://127.0.0.1:9/api"}
     stack = Stack(data, port, PROVISION_DATABASE_URL=database_url, **elsewhere)
-    told = stack.wait_for(READY, 120)
+    told = stack.wait_for(READY, 240)
     assert "PREFECT_API_URL is set and not used" in told
     assert "The first sweep ended Rehearsed" in told
     assert "Nothing was changed" in told
@@ -222,7 +222,7 @@ async def test_a_database_of_ones_own_is_rehearsed_first(
     stack.process.send_signal(signal.SIGINT)
     assert stack.wait_for_end()[0] == 0
 
-    told = Stack(data, port, "--reap", PROVISION_DATABASE_URL=database_url).wait_for(READY, 120)
+    told = Stack(data, port, "--reap", PROVISION_DATABASE_URL=database_url).wait_for(READY, 240)
     assert schedules_active(api) == [True]
     assert "The first sweep ended Reaped" in told
     assert len(await sites.failed()) == 3
