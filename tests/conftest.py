@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+from tests import second_table
+
 # Before Prefect is imported, and reads them: nothing of the developer's own profile, no network.
 _home = tempfile.TemporaryDirectory(prefix="reaper-prefect-", ignore_cleanup_errors=True)
 os.environ |= {
@@ -19,8 +21,10 @@ os.environ |= {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
-for name in ("PROVISION_DATABASE_URL", "PREFECT_API_URL"):
+for name in [name for name in os.environ if name.startswith("PROVISION_")] + ["PREFECT_API_URL"]:
     os.environ.pop(name, None)
+if second_table.chosen():
+    os.environ |= second_table.NAMES
 
 import httpx
 import psycopg
@@ -68,7 +72,7 @@ def migrate(url: str) -> None:
 def adopt(url: str) -> None:
     """An empty database as a platform has it, and then our migrations."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(PLATFORM_TABLE)
+        connection.execute(second_table.DDL if second_table.chosen() else PLATFORM_TABLE)
     migrate(url)
 
 

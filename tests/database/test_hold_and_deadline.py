@@ -23,7 +23,7 @@ from provisioning.stamps import (
     stuck_before,
 )
 from provisioning.sweep.snapshot import Snapshot, look
-from tests.sites import OLD, YOUNG, Sites, stamp
+from tests.sites import OLD, YOUNG, Sites, number, stamp
 
 THRESHOLD = timedelta(minutes=30)
 
@@ -33,7 +33,7 @@ async def see(engine: AsyncEngine) -> Snapshot:
 
 
 def ids(rows: Any) -> list[int]:
-    return sorted(row.site_id for row in rows)
+    return sorted(number(row.site_id) for row in rows)
 
 
 FAR = stamp(-timedelta(hours=2))
@@ -133,7 +133,7 @@ async def test_a_document_that_was_encoded_twice_is_listed_as_unreadable(
 async def matching(sites: Sites, condition: ColumnElement[bool]) -> list[int]:
     async with sites.engine.connect() as connection:
         found = await connection.execute(select(table.c.id).where(condition).order_by(table.c.id))
-        return list(found.scalars())
+        return [number(site_id) for site_id in found.scalars()]
 
 
 @pytest.mark.parametrize(

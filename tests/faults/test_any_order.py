@@ -39,7 +39,7 @@ from provisioning.outbox.retry_policy import Fate, Verdict
 from provisioning.outbox.store import TAKEN_UP, list_owed
 from provisioning.site_state import Outcome
 from provisioning.sweep.snapshot import Snapshot, look
-from tests.sites import Sites
+from tests.sites import Sites, number, site
 
 SITES = st.integers(1, 3)
 Attempt = tuple[int, str]
@@ -97,7 +97,7 @@ class Story(RuleBasedStateMachine):
     @rule(target=runs, site_id=SITES)
     def a_chain_begins(self, site_id: int) -> Any:
         try:
-            return site_id, self.do(chain.begin(self.engine, site_id))
+            return site_id, self.do(chain.begin(self.engine, site(site_id)))
         except AlreadyInFlight:
             return multiple()
         except DatabaseError as error:
@@ -151,12 +151,12 @@ class Story(RuleBasedStateMachine):
 
     @rule(snapshot=seen)
     def a_sweep_acts_on_what_it_saw(self, snapshot: Snapshot) -> None:
-        for site in snapshot.stuck:
+        for stuck in snapshot.stuck:
             outcome = self.do(
                 fail_terminally(
                     self.engine,
-                    site.site_id,
-                    site.attempt,
+                    stuck.site_id,
+                    stuck.attempt,
                     reason="watchdog: x",
                     source=Source.WATCHDOG,
                     flow_run_id=uuid4(),
@@ -164,7 +164,7 @@ class Story(RuleBasedStateMachine):
                     teardown=True,
                 )
             )
-            self.reaped[int(str(site.site_id)), site.attempt] += outcome is Outcome.REAPED
+            self.reaped[number(stuck.site_id), stuck.attempt] += outcome is Outcome.REAPED
 
     @rule(target=documents, site_id=SITES)
     def the_platform_reads_a_document(self, site_id: int) -> Any:
@@ -244,7 +244,7 @@ class Story(RuleBasedStateMachine):
     @invariant()
     def the_ledger_holds_an_attempt_once_if_somebody_was_told_that_he_failed_it(self) -> None:
         rows = self.do(self.sites.rows("SELECT site_id, attempt FROM terminal_failures"))
-        ledger = Counter((int(row.site_id), row.attempt) for row in rows)
+        ledger = Counter((number(row.site_id), row.attempt) for row in rows)
         assert set(ledger.values()) <= {1}
         assert set(ledger) == set(+self.reaped)
 
