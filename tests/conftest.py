@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from urllib.parse import quote
 
 from tests import second_table
 
@@ -94,6 +95,13 @@ def empty_database_url(postgres: LocalPostgres) -> Iterator[str]:
 def database_url(postgres: LocalPostgres, migrated_template: str) -> Iterator[str]:
     """The URL of a migrated database without sites."""
     yield from _own_database(postgres, migrated_template)
+
+
+@pytest.fixture
+def platform_url(database_url: str) -> str:
+    """The same database for the platform's own connections, which know its table by its name."""
+    path = quote(f"-c search_path={second_table.SEARCH_PATH.replace(' ', chr(92) + ' ')}")
+    return f"{database_url}&options={path}" if second_table.chosen() else database_url
 
 
 def _own_database(postgres: LocalPostgres, template: str) -> Iterator[str]:

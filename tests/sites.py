@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -39,6 +41,13 @@ def site(number: int) -> SiteId:
 
 
 UUID_BASE = UUID("5eed0000-0000-4000-8000-000000000000").int
+
+ID_OF_I = (
+    f"CAST('5eed0000-0000-4000-8000-' || lpad(to_hex({FIRST} + i), 12, '0') AS uuid)"
+    if UUIDS
+    else f"{FIRST} + i"
+)
+"""The id of the site of number `i`, in SQL."""
 
 
 def stamp(age: timedelta = OLD) -> str:
@@ -164,9 +173,16 @@ class Sites:
 
     async def run(self, statement: str, **values: Any) -> None:
         """One statement in a transaction of its own."""
+        async with self.holding(statement, **values):
+            pass
+
+    @asynccontextmanager
+    async def holding(self, statement: str, **values: Any) -> AsyncIterator[None]:
+        """One statement in a transaction that is committed at the end of the `async with` block."""
         async with self.engine.begin() as transaction:
             await self._know_the_usual_names(transaction)
             await transaction.execute(text(statement), values)
+            yield
 
     async def _know_the_usual_names(self, connection: AsyncConnection) -> None:
         if UUIDS:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import attempt_of, begin, complete, fail, progress, remember_upstream, step
@@ -19,6 +18,8 @@ from provisioning.errors import (
 )
 from provisioning.site_state import Outcome
 from tests.sites import Sites, site
+
+pytestmark = pytest.mark.heart
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
@@ -248,8 +249,7 @@ async def test_a_row_that_somebody_holds_is_busy_within_a_second(
 ) -> None:
     await sites.add(1, {})
     attempt = await begin(engine, site(1))
-    async with engine.begin() as holder:
-        await holder.execute(text("SELECT 1 FROM sites FOR UPDATE"))
+    async with sites.holding("SELECT 1 FROM sites FOR UPDATE"):
         async with asyncio.timeout(1.5):
             with pytest.raises(DatabaseError) as caught:
                 await step(engine, site(1), attempt, "dns")
@@ -262,8 +262,7 @@ async def test_a_failure_waits_for_the_row_a_few_times_and_then_leaves_it_to_the
     monkeypatch.setattr("provisioning.chain.ending.FAIL_AGAIN_AFTER", (0.1,))
     await sites.add(1, {})
     attempt = await begin(engine, site(1))
-    async with engine.begin() as holder:
-        await holder.execute(text("SELECT 1 FROM sites FOR UPDATE"))
+    async with sites.holding("SELECT 1 FROM sites FOR UPDATE"):
         assert await fail(engine, site(1), attempt, "chain: no", teardown=False) is Outcome.BUSY
         late = asyncio.create_task(fail(engine, site(1), attempt, "chain: no", teardown=True))
         await asyncio.sleep(0.2)

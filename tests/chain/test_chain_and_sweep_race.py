@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import begin, complete, fail
@@ -15,6 +14,8 @@ from provisioning.errors import NotInFlight
 from provisioning.failures import Source, fail_terminally
 from provisioning.site_state import Outcome
 from tests.sites import Sites, site
+
+pytestmark = pytest.mark.heart
 
 SITES = 500
 
@@ -122,12 +123,9 @@ async def test_the_sweep_that_waits_for_a_completion_fails_nothing(
 ) -> None:
     await sites.add(1, {})
     attempt = await begin(engine, site(1))
-    async with engine.begin() as completing:
-        await completing.execute(
-            text(
-                'UPDATE sites SET metadata = metadata || \'{"health_check": {"completed_at": 1}}\''
-            )
-        )
+    async with sites.holding(
+        'UPDATE sites SET metadata = metadata || \'{"health_check": {"completed_at": 1}}\''
+    ):
         late = asyncio.create_task(sweep(sweeps_engine, 1, attempt))
         await waiting_for_a_row(sites)
     assert await late is Outcome.FINISHED
@@ -139,10 +137,9 @@ async def test_the_completion_that_waits_for_the_sweep_completes_nothing(
 ) -> None:
     await sites.add(1, {})
     attempt = await begin(engine, site(1))
-    async with sweeps_engine.begin() as failing:
-        await failing.execute(
-            text("""UPDATE sites SET metadata = metadata || '{"terminal_failure": {}}'""")
-        )
+    async with sites.holding(
+        """UPDATE sites SET metadata = metadata || '{"terminal_failure": {}}'"""
+    ):
         late = asyncio.create_task(finish(engine, 1, attempt))
         await waiting_for_a_row(sites)
     assert await late is Outcome.ALREADY_FAILED
@@ -154,10 +151,9 @@ async def test_the_completion_that_waits_for_a_newer_attempt_completes_nothing(
 ) -> None:
     await sites.add(1, {})
     attempt = await begin(engine, site(1))
-    async with engine.begin() as restarting:
-        await restarting.execute(
-            text('UPDATE sites SET metadata = \'{"provision": {"started_at": "newer"}}\'')
-        )
+    async with sites.holding(
+        'UPDATE sites SET metadata = \'{"provision": {"started_at": "newer"}}\''
+    ):
         late = asyncio.create_task(finish(engine, 1, attempt))
         await waiting_for_a_row(sites)
     assert await late is Outcome.RESTARTED

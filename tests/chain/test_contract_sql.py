@@ -16,6 +16,8 @@ from provisioning.errors import AlreadyInFlight, NotInFlight, Unstampable
 from provisioning.schema import SiteId
 from tests.sites import OLD, Sites, site, stamp
 
+pytestmark = pytest.mark.heart
+
 CONTRACT = contract()
 STATEMENT = re.compile(r"^-- (\w+): .*?\n(?!--)(.*?;)$", re.MULTILINE | re.DOTALL)
 STATEMENTS = dict(STATEMENT.findall(CONTRACT))

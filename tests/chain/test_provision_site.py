@@ -21,6 +21,8 @@ from tests.chain.conftest import BOTH_VERSIONS, Clock, Provision
 from tests.chain.forge_server import LOST, TOKEN, ForgeServer, Spoilt
 from tests.sites import YOUNG, Sites, site, stamp
 
+pytestmark = pytest.mark.heart
+
 HOOK = {"provision": {"webhook": "https://merchant.example/hook"}}
 
 

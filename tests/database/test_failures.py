@@ -20,6 +20,8 @@ from provisioning.site_state import Outcome
 from provisioning.sweep.snapshot import look
 from tests.sites import OLD, Sites, site, stamp
 
+pytestmark = pytest.mark.heart
+
 
 def cutoff() -> datetime:
     return datetime.now(UTC) - timedelta(minutes=30)
@@ -174,12 +176,12 @@ async def test_a_reason_that_cannot_be_stored_does_not_stop_the_mark(
 async def test_a_sweep_that_waited_for_the_row_sees_what_was_committed(
     sites: Sites,
     engine: AsyncEngine,
-    database_url: str,
+    platform_url: str,
     change: dict[str, object],
     outcome: Outcome,
 ) -> None:
     attempt = await sites.add_started(1)
-    async with await psycopg.AsyncConnection.connect(database_url) as chain:
+    async with await psycopg.AsyncConnection.connect(platform_url) as chain:
         await chain.execute(
             "UPDATE sites SET metadata = metadata || %s WHERE id = %s",
             [json.dumps(change), site(1)],
@@ -198,10 +200,10 @@ async def test_a_sweep_that_waited_for_the_row_sees_what_was_committed(
     holds="busy within half a second, nothing written",
 )
 async def test_a_row_held_for_longer_than_the_bound_is_busy(
-    sites: Sites, engine: AsyncEngine, database_url: str
+    sites: Sites, engine: AsyncEngine, platform_url: str
 ) -> None:
     attempt = await sites.add_started(1)
-    async with await psycopg.AsyncConnection.connect(database_url) as chain:
+    async with await psycopg.AsyncConnection.connect(platform_url) as chain:
         await chain.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE", [site(1)])
         assert await fail(engine, attempt) is Outcome.BUSY
     assert await sites.failed() == []
@@ -214,13 +216,13 @@ async def test_a_row_held_for_longer_than_the_bound_is_busy(
     guard="with a transaction around the statement, the row is locked and the outcome busy",
 )
 async def test_the_mark_is_committed_with_its_statement(
-    sites: Sites, engine: AsyncEngine, database_url: str
+    sites: Sites, engine: AsyncEngine, platform_url: str
 ) -> None:
     attempt = await sites.add_started(1)
     others_see = []
 
     def look_from_outside(*_: object) -> None:
-        with psycopg.connect(database_url) as platform:
+        with psycopg.connect(platform_url) as platform:
             platform.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE NOWAIT", [site(1)])
             others_see.append(platform.execute("SELECT attempt FROM terminal_failures").fetchall())
 

@@ -12,6 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from provisioning.sweep.snapshot import Snapshot, look
 from tests.sites import OLD, YOUNG, Sites, number, stamp
 
+pytestmark = pytest.mark.heart
+
 THRESHOLD = timedelta(minutes=30)
 
 

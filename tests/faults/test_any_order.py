@@ -116,19 +116,24 @@ class Story(RuleBasedStateMachine):
 
     @rule(run=runs)
     def a_chain_goes_on_to_a_step(self, run: Attempt) -> None:
-        self.of_the_chain(lambda: chain.step(self.engine, *run, "dns"))
+        self.of_the_chain(lambda: chain.step(self.engine, site(run[0]), run[1], "dns"))
 
     @rule(run=runs)
     def a_chain_completes(self, run: Attempt) -> None:
         in_flight = self.standing(run[0]) == (run[1], False, False)
-        if self.of_the_chain(lambda: chain.complete(self.engine, *run)):
+        if self.of_the_chain(lambda: chain.complete(self.engine, site(run[0]), run[1])):
             self.completed[run] += in_flight
 
     @rule(run=runs)
     def a_chain_fails(self, run: Attempt) -> None:
         outcome = self.do(
             fail_terminally(
-                self.engine, *run, reason="chain: x", source=Source.CHAIN, teardown=True
+                self.engine,
+                site(run[0]),
+                run[1],
+                reason="chain: x",
+                source=Source.CHAIN,
+                teardown=True,
             )
         )
         self.reaped[run] += outcome is Outcome.REAPED
@@ -181,7 +186,7 @@ class Story(RuleBasedStateMachine):
         self.do(
             self.sites.run(
                 "UPDATE sites SET metadata = CAST(:document AS jsonb) WHERE id = :id",
-                id=site_id,
+                id=site(site_id),
                 document=json.dumps(document),
             )
         )
@@ -190,7 +195,7 @@ class Story(RuleBasedStateMachine):
     @rule(site_id=SITES)
     def the_platform_deletes_a_site_and_makes_it_again(self, site_id: int) -> None:
         try:
-            self.do(self.sites.run("DELETE FROM sites WHERE id = :id", id=site_id))
+            self.do(self.sites.run("DELETE FROM sites WHERE id = :id", id=site(site_id)))
         except DBAPIError as error:
             held_by_somebody(error, None)
         else:
@@ -199,7 +204,7 @@ class Story(RuleBasedStateMachine):
     @rule(site_id=SITES)
     def a_session_holds_a_row(self, site_id: int) -> None:
         self.platform.rollback()
-        self.platform.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE", [site_id])
+        self.platform.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE", [site(site_id)])
 
     @rule()
     def that_session_lets_go(self) -> None:
@@ -281,7 +286,7 @@ class Story(RuleBasedStateMachine):
                 " metadata #>> '{terminal_failure}' IS NOT NULL,"
                 " metadata #>> '{health_check,completed_at}' IS NOT NULL"
                 " FROM sites WHERE id = :id",
-                id=site_id,
+                id=site(site_id),
             )
         )
         return row[0], row[1], row[2]

@@ -16,6 +16,8 @@ from tests.outbox.owing import SECRET
 from tests.outbox.receivers import Receiver, answering, receiving
 from tests.sites import Sites, as_json, site
 
+pytestmark = pytest.mark.heart
+
 
 @pytest.fixture
 async def platform(worker_environment: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:

@@ -18,6 +18,8 @@ from tests.flow.conftest import Sweep
 from tests.flow.traces import logs_of, message, nothing_written, report_of, run_id, task_runs
 from tests.sites import ID, SITES, YOUNG, Sites, site, stamp
 
+pytestmark = pytest.mark.heart
+
 
 async def test_nothing_stuck_ends_clean(sweep: Sweep, sites: Sites) -> None:
     await sites.add_started(1, stamp(YOUNG))
@@ -139,10 +141,10 @@ async def test_a_site_that_finishes_between_the_query_and_the_recheck_is_not_tou
     ids=["F01 completed", "F02 restarted", "F01 held longer than the bound"],
 )
 async def test_a_sweep_that_has_to_wait_for_the_row_decides_on_what_it_finds_then(
-    sweep: Sweep, sites: Sites, database_url: str, change: Any, said: str
+    sweep: Sweep, sites: Sites, platform_url: str, change: Any, said: str
 ) -> None:
     await sites.add_started(1, stamp(timedelta(minutes=45)))
-    async with await psycopg.AsyncConnection.connect(database_url) as chain:
+    async with await psycopg.AsyncConnection.connect(platform_url) as chain:
         await chain.execute(
             "UPDATE sites SET metadata = metadata || %s WHERE id = %s",
             [json.dumps(change or {}), site(1)],

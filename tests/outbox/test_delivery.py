@@ -26,6 +26,8 @@ from tests.outbox.owing import SECRET, TEARDOWN_SECRET, Owing, config
 from tests.outbox.receivers import Behaviour, Receiver, answering, dripping, flooding, hanging
 from tests.sites import as_json, site
 
+pytestmark = pytest.mark.heart
+
 NOTICE_ID = UUID(int=1)
 
 
