@@ -10,6 +10,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from urllib.parse import quote
+
+from tests import second_table
 
 # Before Prefect is imported, and reads them: nothing of the developer's own profile, no network.
 _home = tempfile.TemporaryDirectory(prefix="reaper-prefect-", ignore_cleanup_errors=True)
@@ -19,8 +22,10 @@ os.environ |= {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
-for name in ("PROVISION_DATABASE_URL", "PREFECT_API_URL"):
+for name in [name for name in os.environ if name.startswith("PROVISION_")] + ["PREFECT_API_URL"]:
     os.environ.pop(name, None)
+if second_table.chosen():
+    os.environ |= second_table.NAMES
 
 import httpx
 import psycopg
@@ -68,7 +73,7 @@ def migrate(url: str) -> None:
 def adopt(url: str) -> None:
     """An empty database as a platform has it, and then our migrations."""
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(PLATFORM_TABLE)
+        connection.execute(second_table.DDL if second_table.chosen() else PLATFORM_TABLE)
     migrate(url)
 
 
@@ -90,6 +95,13 @@ def empty_database_url(postgres: LocalPostgres) -> Iterator[str]:
 def database_url(postgres: LocalPostgres, migrated_template: str) -> Iterator[str]:
     """The URL of a migrated database without sites."""
     yield from _own_database(postgres, migrated_template)
+
+
+@pytest.fixture
+def platform_url(database_url: str) -> str:
+    """The same database for the platform's own connections, which know its table by its name."""
+    path = quote(f"-c search_path={second_table.SEARCH_PATH.replace(' ', chr(92) + ' ')}")
+    return f"{database_url}&options={path}" if second_table.chosen() else database_url
 
 
 def _own_database(postgres: LocalPostgres, template: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from flows.provision_site import provision_site
 from provisioning.chain import polling
 from tests.chain.forge_server import ORGANIZATION, SERVER, TOKEN, ForgeServer, ForgeV1Server
 from tests.chain.stub_server import StubServer, serving
-from tests.sites import Sites
+from tests.sites import Sites, site
 
 Provision = Callable[..., Coroutine[Any, Any, State[Any]]]
 
@@ -49,7 +49,7 @@ def provision(prefect_api: str, upstream_environment: pytest.MonkeyPatch) -> Pro
     upstream_environment.setattr(polling, "PAUSES", (0.05,))
 
     async def run(site_id: int = 1, **parameters: Any) -> State[Any]:
-        return await provision_site(site_id, **parameters, return_state=True)
+        return await provision_site(site(site_id), **parameters, return_state=True)
 
     return run
 

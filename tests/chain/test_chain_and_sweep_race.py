@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import begin, complete, fail
@@ -14,7 +13,9 @@ from provisioning.database import database
 from provisioning.errors import NotInFlight
 from provisioning.failures import Source, fail_terminally
 from provisioning.site_state import Outcome
-from tests.sites import Sites
+from tests.sites import Sites, site
+
+pytestmark = pytest.mark.heart
 
 SITES = 500
 
@@ -31,24 +32,21 @@ async def sweeps_engine(database_url: str) -> AsyncIterator[AsyncEngine]:
 @pytest.fixture
 async def attempts(engine: AsyncEngine, sites: Sites) -> list[str]:
     """Sites in flight that owe a webhook when they fail; the attempt of each."""
-    await sites.run(
-        "INSERT INTO sites SELECT i, 'shop.example', jsonb_build_object('provision',"
-        " jsonb_build_object('webhook', 'https://merchant.example/' || i))"
-        " FROM generate_series(1, CAST(:last AS int)) AS i",
-        last=SITES,
-    )
-    return [await begin(engine, site_id) for site_id in range(1, SITES + 1)]
+    for site_id in range(1, SITES + 1):
+        webhook = f"https://merchant.example/{site_id}"
+        await sites.add(site_id, {"provision": {"webhook": webhook}})
+    return [await begin(engine, site(site_id)) for site_id in range(1, SITES + 1)]
 
 
 def sweep(engine: AsyncEngine, site_id: int, attempt: str) -> Coroutine[Any, Any, Outcome]:
     return fail_terminally(
-        engine, site_id, attempt, reason="watchdog: x", source=Source.WATCHDOG, teardown=True
+        engine, site(site_id), attempt, reason="watchdog: x", source=Source.WATCHDOG, teardown=True
     )
 
 
 async def finish(engine: AsyncEngine, site_id: int, attempt: str) -> Outcome:
     try:
-        await complete(engine, site_id, attempt)
+        await complete(engine, site(site_id), attempt)
     except NotInFlight as late:
         return late.outcome
     return Outcome.FINISHED
@@ -92,7 +90,7 @@ async def test_a_failure_against_the_sweep_500_times(
     for site_id, attempt in enumerate(attempts, start=1):
         sides = in_turns(
             site_id,
-            fail(engine, site_id, attempt, "chain: x", teardown=True),
+            fail(engine, site(site_id), attempt, "chain: x", teardown=True),
             sweep(sweeps_engine, site_id, attempt),
         )
         outcomes = await asyncio.gather(*sides)
@@ -124,13 +122,10 @@ async def test_the_sweep_that_waits_for_a_completion_fails_nothing(
     engine: AsyncEngine, sweeps_engine: AsyncEngine, sites: Sites
 ) -> None:
     await sites.add(1, {})
-    attempt = await begin(engine, 1)
-    async with engine.begin() as completing:
-        await completing.execute(
-            text(
-                'UPDATE sites SET metadata = metadata || \'{"health_check": {"completed_at": 1}}\''
-            )
-        )
+    attempt = await begin(engine, site(1))
+    async with sites.holding(
+        'UPDATE sites SET metadata = metadata || \'{"health_check": {"completed_at": 1}}\''
+    ):
         late = asyncio.create_task(sweep(sweeps_engine, 1, attempt))
         await waiting_for_a_row(sites)
     assert await late is Outcome.FINISHED
@@ -141,11 +136,10 @@ async def test_the_completion_that_waits_for_the_sweep_completes_nothing(
     engine: AsyncEngine, sweeps_engine: AsyncEngine, sites: Sites
 ) -> None:
     await sites.add(1, {})
-    attempt = await begin(engine, 1)
-    async with sweeps_engine.begin() as failing:
-        await failing.execute(
-            text("""UPDATE sites SET metadata = metadata || '{"terminal_failure": {}}'""")
-        )
+    attempt = await begin(engine, site(1))
+    async with sites.holding(
+        """UPDATE sites SET metadata = metadata || '{"terminal_failure": {}}'"""
+    ):
         late = asyncio.create_task(finish(engine, 1, attempt))
         await waiting_for_a_row(sites)
     assert await late is Outcome.ALREADY_FAILED
@@ -156,11 +150,10 @@ async def test_the_completion_that_waits_for_a_newer_attempt_completes_nothing(
     engine: AsyncEngine, sites: Sites
 ) -> None:
     await sites.add(1, {})
-    attempt = await begin(engine, 1)
-    async with engine.begin() as restarting:
-        await restarting.execute(
-            text('UPDATE sites SET metadata = \'{"provision": {"started_at": "newer"}}\'')
-        )
+    attempt = await begin(engine, site(1))
+    async with sites.holding(
+        'UPDATE sites SET metadata = \'{"provision": {"started_at": "newer"}}\''
+    ):
         late = asyncio.create_task(finish(engine, 1, attempt))
         await waiting_for_a_row(sites)
     assert await late is Outcome.RESTARTED

@@ -13,7 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from provisioning import chain
 from provisioning.chain.contract import contract
 from provisioning.errors import AlreadyInFlight, NotInFlight, Unstampable
-from tests.sites import OLD, Sites, stamp
+from provisioning.schema import SiteId
+from tests.sites import OLD, Sites, site, stamp
+
+pytestmark = pytest.mark.heart
 
 CONTRACT = contract()
 STATEMENT = re.compile(r"^-- (\w+): .*?\n(?!--)(.*?;)$", re.MULTILINE | re.DOTALL)
@@ -45,6 +48,7 @@ def sql(database_url: str) -> Sql:
 
     def run(name: str, **values: Any) -> str | None:
         statement = PLACE.sub(r"%(\1)s", STATEMENTS[name])
+        values["site_id"] = site(values["site_id"])
         values |= ids(values["site_id"], values.get("attempt", ""))
         with psycopg.connect(database_url) as connection:
             connection.execute("SET LOCAL lock_timeout = '500ms'")
@@ -54,7 +58,7 @@ def sql(database_url: str) -> Sql:
     return run
 
 
-def ids(site_id: int, attempt: str) -> dict[str, UUID]:
+def ids(site_id: SiteId, attempt: str) -> dict[str, UUID]:
     """The ids of a failure as the contract describes them, in the words of another program."""
     (namespace,) = re.findall(r"^-- ([0-9a-f-]{36}):", CONTRACT, re.MULTILINE)
     named = "\n".join([str(site_id), attempt])
@@ -93,7 +97,7 @@ async def test_begin(sites: Sites, engine: AsyncEngine, sql: Sql, metadata: Any)
     await sites.add(1, metadata)
     await sites.add(2, metadata)
     attempt = sql("begin", site_id=2)
-    assert (attempt is not None) == await changed(chain.begin(engine, 1))
+    assert (attempt is not None) == await changed(chain.begin(engine, site(1)))
     assert comparable(await sites.metadata(1)) == comparable(await sites.metadata(2))
     if attempt:
         assert (await sites.metadata(2))["provision"]["started_at"] == attempt
@@ -112,9 +116,9 @@ async def test_the_others(
     await sites.add(1, metadata, domain="shop.example")
     await sites.add(2, metadata, domain="shop.example")
     calls: dict[str, Callable[[], Awaitable[Any]]] = {
-        "step": lambda: chain.step(engine, 1, attempt, "dns"),
-        "complete": lambda: chain.complete(engine, 1, attempt),
-        "fail": lambda: chain.fail(engine, 1, attempt, "chain: x", teardown=False),
+        "step": lambda: chain.step(engine, site(1), attempt, "dns"),
+        "complete": lambda: chain.complete(engine, site(1), attempt),
+        "fail": lambda: chain.fail(engine, site(1), attempt, "chain: x", teardown=False),
     }
     in_sql = sql(name, site_id=2, attempt=attempt, step="dns", reason="chain: x")
     in_python = await changed(calls[name]())
@@ -135,7 +139,7 @@ async def test_the_others(
 async def test_a_failure_in_sql_is_entered_once(sites: Sites, sql: Sql) -> None:
     await sites.add(1, IN_FLIGHT)
     first, second = (sql("fail", site_id=1, attempt=STARTED, reason="chain: x") for _ in "12")
-    assert (first, second) == ("1", None)
+    assert (first, second) == (str(site(1)), None)
     assert await sites.ledger() == [1]
     assert len(await sites.notices()) == 1
 
@@ -147,8 +151,10 @@ async def test_a_failure_has_the_ids_that_the_program_itself_would_give_it(
     sql("fail", site_id=1, attempt=STARTED, reason="chain: x")
     by_sql = await sites.rows("SELECT id, failure_id FROM notices")
     await sites.run("TRUNCATE notices, terminal_failures")
-    await sites.run("UPDATE sites SET metadata = metadata - 'terminal_failure' WHERE id = 1")
-    await chain.fail(engine, 1, STARTED, "chain: x", teardown=False)
+    await sites.run(
+        "UPDATE sites SET metadata = metadata - 'terminal_failure' WHERE id = :id", id=site(1)
+    )
+    await chain.fail(engine, site(1), STARTED, "chain: x", teardown=False)
     assert await sites.rows("SELECT id, failure_id FROM notices") == by_sql
 
 
@@ -159,7 +165,7 @@ async def test_what_a_failure_owes_is_the_same_row(
     provision = IN_FLIGHT["provision"] | {"webhook": f"{HOOK}?{'x' * 3_000}", "webhook_secret": key}
     for site_id in (1, 2):
         await sites.add(site_id, IN_FLIGHT | {"provision": provision}, domain="é" * 300)
-    await chain.fail(engine, 1, STARTED, "an upstream said no", teardown=False)
+    await chain.fail(engine, site(1), STARTED, "an upstream said no", teardown=False)
     sql("fail", site_id=2, attempt=STARTED, reason="an upstream said no")
     one, two = await sites.rows(
         "SELECT domain, reason, detail, kind, url, secret FROM notices "
@@ -179,7 +185,7 @@ async def test_a_teardown_names_what_a_chain_in_sql_had_made(
 ) -> None:
     await sites.add(1, IN_FLIGHT)
     made = sql("made", site_id=1, attempt=attempt, upstream_id="77")
-    assert made == (named and "1")
-    await chain.fail(engine, 1, STARTED, "chain: x", teardown=True)
+    assert made == (named and str(site(1)))
+    await chain.fail(engine, site(1), STARTED, "chain: x", teardown=True)
     ((body,),) = await sites.rows("SELECT body FROM notices WHERE kind = 'teardown'")
     assert json.loads(bytes(body))["data"]["upstream_id"] == named

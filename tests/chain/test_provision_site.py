@@ -19,7 +19,9 @@ from provisioning.failures import Source, fail_terminally
 from tasks.fail_stopped_run import fail_stopped_run
 from tests.chain.conftest import BOTH_VERSIONS, Clock, Provision
 from tests.chain.forge_server import LOST, TOKEN, ForgeServer, Spoilt
-from tests.sites import YOUNG, Sites, stamp
+from tests.sites import YOUNG, Sites, site, stamp
+
+pytestmark = pytest.mark.heart
 
 HOOK = {"provision": {"webhook": "https://merchant.example/hook"}}
 
@@ -150,8 +152,8 @@ async def test_the_merchant_is_told_at_once_and_once(
 
 
 async def begin_and_fail(sites: Sites, site_id: int) -> None:
-    attempt = await begin(sites.engine, site_id)
-    await fail(sites.engine, site_id, attempt, "chain: x", teardown=False)
+    attempt = await begin(sites.engine, site(site_id))
+    await fail(sites.engine, site(site_id), attempt, "chain: x", teardown=False)
 
 
 async def test_notices_that_can_not_be_looked_up_are_left_to_the_sweep(
@@ -196,7 +198,9 @@ async def test_a_double_click_starts_one_chain(
     assert forge.creates() == 1
 
 
-@pytest.mark.parametrize(("site_id", "said"), [(404, "no site 404"), (1, "not a JSON object")])
+@pytest.mark.parametrize(
+    ("site_id", "said"), [(404, f"no site {site(404)}"), (1, "not a JSON object")]
+)
 async def test_a_site_that_can_not_begin_is_red_and_says_why(
     provision: Provision, sites: Sites, site_id: int, said: str
 ) -> None:
@@ -246,7 +250,9 @@ async def test_a_late_worker_stops_and_says_why_and_is_neither_red_nor_green(
     elif overtake == "restarted":
         await sites.merge(1, {"provision": {"started_at": stamp(YOUNG), "run_id": "another"}})
     else:
-        await fail_terminally(engine, 1, attempt, reason="watchdog: x", source=Source.WATCHDOG)
+        await fail_terminally(
+            engine, site(1), attempt, reason="watchdog: x", source=Source.WATCHDOG
+        )
     before = await sites.rows("SELECT metadata FROM sites")
     forge.status = "installed"
     state = await run
@@ -264,8 +270,10 @@ async def test_an_older_attempt_that_throws_fails_nothing_of_the_newer_one(
 
     async def overtaken(*_arguments: Any, **_options: Any) -> None:
         attempt = (await sites.metadata(1))["provision"]["started_at"]
-        await fail_terminally(engine, 1, attempt, reason="watchdog: x", source=Source.WATCHDOG)
-        await begin(engine, 1, run_id="another")
+        await fail_terminally(
+            engine, site(1), attempt, reason="watchdog: x", source=Source.WATCHDOG
+        )
+        await begin(engine, site(1), run_id="another")
         raise RuntimeError("much too late")
 
     monkeypatch.setattr("tasks.check_health.require_healthy", overtaken)
@@ -325,7 +333,7 @@ async def test_a_task_that_lost_its_connection_goes_on_with_its_wait(
 
 async def a_run(site_id: int = 1) -> FlowRun:
     async with get_client() as client:
-        return await client.create_flow_run(provision_site, parameters={"site_id": site_id})
+        return await client.create_flow_run(provision_site, parameters={"site_id": site(site_id)})
 
 
 async def test_a_retry_goes_on_with_its_attempt_and_makes_no_second_site(
@@ -333,10 +341,10 @@ async def test_a_retry_goes_on_with_its_attempt_and_makes_no_second_site(
 ) -> None:
     run = await a_run()
     await sites.add(1, {})
-    attempt = await begin(engine, 1, run_id=str(run.id))
-    await step(engine, 1, attempt, "request")
+    attempt = await begin(engine, site(1), run_id=str(run.id))
+    await step(engine, site(1), attempt, "request")
     await claim_upstream(engine, Claim("1", attempt, "shop-1.example"), 1)
-    await remember_upstream(engine, 1, attempt, "55")
+    await remember_upstream(engine, site(1), attempt, "55")
     forge.sites.append({"id": 55, "name": "shop-1.example"})
     state = await retry(run.id)
     assert is_(state, "Live", StateType.COMPLETED), state.message

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from deployments.processes import run_command
 from tests.chain.forge_server import ForgeServer
 from tests.chain.workers import POOL, ROOT, Workers, kill_run, kill_with_its_runs
-from tests.sites import Sites
+from tests.sites import Sites, site
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -134,10 +134,10 @@ async def test_a_chain_that_dies_with_its_worker_is_failed_by_the_next_sweep(
     await hang_at_the_step_after_the_request(sites, 2)
 
     with workers.worker("first") as worker:
-        waiting = await workers.start(CHAIN, site_id=1)
-        between_steps = await workers.start(CHAIN, site_id=2)
+        waiting = await workers.start(CHAIN, site_id=site(1))
+        between_steps = await workers.start(CHAIN, site_id=site(2))
         await until_found(sites, f"SELECT pid {HANGING}")
-        await until_found(sites, "SELECT id FROM sites WHERE id = 1 AND " + IN_THE_WAIT)
+        await until_found(sites, "SELECT id FROM sites WHERE id = {site(1)} AND " + IN_THE_WAIT)
         assert kill_with_its_runs(worker) >= 2
 
     await asyncio.sleep(2)
@@ -164,7 +164,7 @@ async def test_a_chain_that_dies_with_its_worker_is_failed_by_the_next_sweep(
         assert await in_flight(engine) == []
 
         forge.status = "installed"
-        again = await workers.end_of(await workers.start(CHAIN, site_id=1), worker)
+        again = await workers.end_of(await workers.start(CHAIN, site_id=site(1)), worker)
         assert again.name == "Live", again.message
         assert await sites.failed() == [2]
         assert len(forge.sites) == 2, "the new attempt found what the dead one had asked for"
@@ -181,7 +181,7 @@ async def test_a_chain_whose_worker_a_deploy_stops_is_failed_by_the_next_sweep(
     forge.status = "installing"
     await merchant(sites, forge, 1)
     with workers.worker("before the deploy") as worker:
-        run = await workers.start(CHAIN, site_id=1)
+        run = await workers.start(CHAIN, site_id=site(1))
         await forge.until_asked("GET 100")
         worker.process.terminate()
         await asyncio.to_thread(worker.process.wait, 60)
@@ -204,8 +204,8 @@ async def test_a_chain_that_dies_while_its_worker_lives_is_failed_at_once(
     await merchant(sites, forge, 1)
     await merchant(sites, forge, 2)
     with workers.worker("only") as worker:
-        killed = await workers.start(CHAIN, site_id=1)
-        cancelled = await workers.start(CHAIN, site_id=2)
+        killed = await workers.start(CHAIN, site_id=site(1))
+        cancelled = await workers.start(CHAIN, site_id=site(2))
         await forge.until_asked("GET 100", "GET 101")
         kill_run(worker, killed)
         await workers.set_state(cancelled, Cancelling())

@@ -18,7 +18,7 @@ from provisioning.sweep.holders import UNKNOWN, who_holds
 from provisioning.sweep.last_hour import Busiest
 from provisioning.sweep.snapshot import look
 from tests.database.test_permissions import THRESHOLD, reaper
-from tests.sites import Sites, stamp
+from tests.sites import Sites, number, stamp
 
 __all__ = ["reaper"]
 
@@ -202,10 +202,10 @@ async def test_what_is_on_hold_or_before_its_deadline_is_listed_with_its_value(
     for site_id in (40, 41, 42):
         await sites.add_started(site_id)
     seen = await look(reaper, THRESHOLD, 100, writes=True)
-    assert [site.site_id for site in seen.stuck] == [40, 41, 42]
+    assert [number(site.site_id) for site in seen.stuck] == [40, 41, 42]
     assert (seen.on_hold_total, len(seen.on_hold)) == (26, 26)
     assert {site.stamp for site in seen.on_hold} == {"support looks at it"}
-    assert [(site.site_id, site.stamp[:2]) for site in seen.waiting] == [(30, "20")]
+    assert [(number(site.site_id), site.stamp[:2]) for site in seen.waiting] == [(30, "20")]
     assert (seen.waiting_total, seen.unreadable_total, seen.in_flight) == (1, 0, 31)
 
 

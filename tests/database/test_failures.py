@@ -18,7 +18,9 @@ from provisioning.errors import DatabaseUnready
 from provisioning.failures import Source, fail_terminally
 from provisioning.site_state import Outcome
 from provisioning.sweep.snapshot import look
-from tests.sites import OLD, Sites, stamp
+from tests.sites import OLD, Sites, site, stamp
+
+pytestmark = pytest.mark.heart
 
 
 def cutoff() -> datetime:
@@ -30,7 +32,7 @@ async def fail(
 ) -> Outcome:
     return await fail_terminally(
         engine,
-        site_id,
+        site(site_id),
         attempt,
         reason=reason,
         source=Source.WATCHDOG,
@@ -109,7 +111,7 @@ async def test_the_chain_fails_its_own_attempt_however_young(
 ) -> None:
     attempt = await sites.add_started(1, stamp(timedelta(seconds=1)))
     outcome = await fail_terminally(
-        engine, 1, attempt, reason="dns answered SERVFAIL", source=Source.CHAIN
+        engine, site(1), attempt, reason="dns answered SERVFAIL", source=Source.CHAIN
     )
     assert outcome is Outcome.REAPED
     assert (await sites.metadata(1))["terminal_failure"]["flow_run_id"] is None
@@ -138,7 +140,9 @@ async def test_a_mark_that_the_platform_saved_over_is_set_again_and_nobody_is_to
     stale = await sites.metadata(1)
     await fail(engine, attempt)
     await sites.run(
-        "UPDATE sites SET metadata = CAST(:stale AS jsonb) WHERE id = 1", stale=json.dumps(stale)
+        "UPDATE sites SET metadata = CAST(:stale AS jsonb) WHERE id = :id",
+        stale=json.dumps(stale),
+        id=site(1),
     )
     assert await fail(engine, attempt) is Outcome.REAPED
     assert await sites.failed() == [1]
@@ -172,14 +176,15 @@ async def test_a_reason_that_cannot_be_stored_does_not_stop_the_mark(
 async def test_a_sweep_that_waited_for_the_row_sees_what_was_committed(
     sites: Sites,
     engine: AsyncEngine,
-    database_url: str,
+    platform_url: str,
     change: dict[str, object],
     outcome: Outcome,
 ) -> None:
     attempt = await sites.add_started(1)
-    async with await psycopg.AsyncConnection.connect(database_url) as chain:
+    async with await psycopg.AsyncConnection.connect(platform_url) as chain:
         await chain.execute(
-            "UPDATE sites SET metadata = metadata || %s WHERE id = 1", [json.dumps(change)]
+            "UPDATE sites SET metadata = metadata || %s WHERE id = %s",
+            [json.dumps(change), site(1)],
         )
         failing = asyncio.create_task(fail(engine, attempt))
         await sites.wait_for_a_lock()
@@ -195,11 +200,11 @@ async def test_a_sweep_that_waited_for_the_row_sees_what_was_committed(
     holds="busy within half a second, nothing written",
 )
 async def test_a_row_held_for_longer_than_the_bound_is_busy(
-    sites: Sites, engine: AsyncEngine, database_url: str
+    sites: Sites, engine: AsyncEngine, platform_url: str
 ) -> None:
     attempt = await sites.add_started(1)
-    async with await psycopg.AsyncConnection.connect(database_url) as chain:
-        await chain.execute("SELECT 1 FROM sites WHERE id = 1 FOR UPDATE")
+    async with await psycopg.AsyncConnection.connect(platform_url) as chain:
+        await chain.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE", [site(1)])
         assert await fail(engine, attempt) is Outcome.BUSY
     assert await sites.failed() == []
     assert await sites.ledger() == []
@@ -211,14 +216,14 @@ async def test_a_row_held_for_longer_than_the_bound_is_busy(
     guard="with a transaction around the statement, the row is locked and the outcome busy",
 )
 async def test_the_mark_is_committed_with_its_statement(
-    sites: Sites, engine: AsyncEngine, database_url: str
+    sites: Sites, engine: AsyncEngine, platform_url: str
 ) -> None:
     attempt = await sites.add_started(1)
     others_see = []
 
     def look_from_outside(*_: object) -> None:
-        with psycopg.connect(database_url) as platform:
-            platform.execute("SELECT 1 FROM sites WHERE id = 1 FOR UPDATE NOWAIT")
+        with psycopg.connect(platform_url) as platform:
+            platform.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE NOWAIT", [site(1)])
             others_see.append(platform.execute("SELECT attempt FROM terminal_failures").fetchall())
 
     event.listen(engine.sync_engine, "after_cursor_execute", look_from_outside)

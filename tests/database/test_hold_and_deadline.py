@@ -23,7 +23,9 @@ from provisioning.stamps import (
     stuck_before,
 )
 from provisioning.sweep.snapshot import Snapshot, look
-from tests.sites import OLD, YOUNG, Sites, stamp
+from tests.sites import ID_OF_I, OLD, SITES, YOUNG, Sites, number, stamp
+
+pytestmark = pytest.mark.heart
 
 THRESHOLD = timedelta(minutes=30)
 
@@ -33,7 +35,7 @@ async def see(engine: AsyncEngine) -> Snapshot:
 
 
 def ids(rows: Any) -> list[int]:
-    return sorted(row.site_id for row in rows)
+    return sorted(number(row.site_id) for row in rows)
 
 
 FAR = stamp(-timedelta(hours=2))
@@ -133,7 +135,7 @@ async def test_a_document_that_was_encoded_twice_is_listed_as_unreadable(
 async def matching(sites: Sites, condition: ColumnElement[bool]) -> list[int]:
     async with sites.engine.connect() as connection:
         found = await connection.execute(select(table.c.id).where(condition).order_by(table.c.id))
-        return list(found.scalars())
+        return [number(site_id) for site_id in found.scalars()]
 
 
 @pytest.mark.parametrize(
@@ -168,17 +170,17 @@ async def test_each_question_costs_the_same_on_two_thousand_sites_and_on_two_hun
 
 async def add_finished(sites: Sites, first: int, last: int) -> None:
     await sites.run(
-        """
-        INSERT INTO sites
-        SELECT i, 'x', '{"provision": {"started_at": "2025-01-15T14:00:00Z"},
+        "INSERT INTO sites SELECT "
+        + ID_OF_I
+        + """, 'x', '{"provision": {"started_at": "2025-01-15T14:00:00Z"},
                          "health_check": {"completed_at": "2025-01-15T14:05:00Z"}}'
-          FROM generate_series(CAST(:first AS int), CAST(:last AS int)) AS i
+          FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS i
         """,
         first=first,
         last=last,
     )
     async with sites.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-        await connection.exec_driver_sql("VACUUM ANALYZE sites")
+        await connection.exec_driver_sql("VACUUM ANALYZE " + SITES)
 
 
 async def buffers(sites: Sites, condition: ColumnElement[bool]) -> int:

@@ -69,7 +69,7 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
     assert await look_again(reaper, site) is None
     outcome = await fail_terminally(
         reaper,
-        1,
+        site.site_id,
         site.attempt,
         reason="watchdog: late",
         source=Source.WATCHDOG,

@@ -10,7 +10,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.sweep.snapshot import Snapshot, look
-from tests.sites import OLD, YOUNG, Sites, stamp
+from tests.sites import OLD, YOUNG, Sites, number, stamp
+
+pytestmark = pytest.mark.heart
 
 THRESHOLD = timedelta(minutes=30)
 
@@ -20,7 +22,7 @@ async def see(engine: AsyncEngine, limit: int = 1_000) -> Snapshot:
 
 
 def ids(rows: Any) -> list[int]:
-    return sorted(row.site_id for row in rows)
+    return sorted(number(row.site_id) for row in rows)
 
 
 def ago(age: timedelta, form: str, zone: timedelta = timedelta()) -> str:
@@ -32,7 +34,7 @@ def ago(age: timedelta, form: str, zone: timedelta = timedelta()) -> str:
 async def test_a_stamp_means_one_instant_whatever_the_server_is_set_to(
     sites: Sites, engine: AsyncEngine, server_zone: str, date_style: str
 ) -> None:
-    database = engine.url.database
+    database = await sites.database()
     await sites.run(f"ALTER DATABASE {database} SET timezone = '{server_zone}'")
     await sites.run(f"ALTER DATABASE {database} SET datestyle = '{date_style}'")
     await engine.dispose()
@@ -172,7 +174,7 @@ async def test_the_oldest_come_first_and_the_total_is_exact(
 ) -> None:
     await sites.add_many(120)
     seen = await see(engine, limit=50)
-    assert [site.site_id for site in seen.stuck] == list(range(1, 51))
+    assert ids(seen.stuck) == list(range(1, 51))
     assert (seen.stuck_total, seen.in_flight) == (120, 120)
 
 

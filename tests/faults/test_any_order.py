@@ -39,7 +39,7 @@ from provisioning.outbox.retry_policy import Fate, Verdict
 from provisioning.outbox.store import TAKEN_UP, list_owed
 from provisioning.site_state import Outcome
 from provisioning.sweep.snapshot import Snapshot, look
-from tests.sites import Sites
+from tests.sites import Sites, number, site
 
 SITES = st.integers(1, 3)
 Attempt = tuple[int, str]
@@ -97,7 +97,7 @@ class Story(RuleBasedStateMachine):
     @rule(target=runs, site_id=SITES)
     def a_chain_begins(self, site_id: int) -> Any:
         try:
-            return site_id, self.do(chain.begin(self.engine, site_id))
+            return site_id, self.do(chain.begin(self.engine, site(site_id)))
         except AlreadyInFlight:
             return multiple()
         except DatabaseError as error:
@@ -116,19 +116,24 @@ class Story(RuleBasedStateMachine):
 
     @rule(run=runs)
     def a_chain_goes_on_to_a_step(self, run: Attempt) -> None:
-        self.of_the_chain(lambda: chain.step(self.engine, *run, "dns"))
+        self.of_the_chain(lambda: chain.step(self.engine, site(run[0]), run[1], "dns"))
 
     @rule(run=runs)
     def a_chain_completes(self, run: Attempt) -> None:
         in_flight = self.standing(run[0]) == (run[1], False, False)
-        if self.of_the_chain(lambda: chain.complete(self.engine, *run)):
+        if self.of_the_chain(lambda: chain.complete(self.engine, site(run[0]), run[1])):
             self.completed[run] += in_flight
 
     @rule(run=runs)
     def a_chain_fails(self, run: Attempt) -> None:
         outcome = self.do(
             fail_terminally(
-                self.engine, *run, reason="chain: x", source=Source.CHAIN, teardown=True
+                self.engine,
+                site(run[0]),
+                run[1],
+                reason="chain: x",
+                source=Source.CHAIN,
+                teardown=True,
             )
         )
         self.reaped[run] += outcome is Outcome.REAPED
@@ -151,12 +156,12 @@ class Story(RuleBasedStateMachine):
 
     @rule(snapshot=seen)
     def a_sweep_acts_on_what_it_saw(self, snapshot: Snapshot) -> None:
-        for site in snapshot.stuck:
+        for stuck in snapshot.stuck:
             outcome = self.do(
                 fail_terminally(
                     self.engine,
-                    site.site_id,
-                    site.attempt,
+                    stuck.site_id,
+                    stuck.attempt,
                     reason="watchdog: x",
                     source=Source.WATCHDOG,
                     flow_run_id=uuid4(),
@@ -164,7 +169,7 @@ class Story(RuleBasedStateMachine):
                     teardown=True,
                 )
             )
-            self.reaped[int(str(site.site_id)), site.attempt] += outcome is Outcome.REAPED
+            self.reaped[number(stuck.site_id), stuck.attempt] += outcome is Outcome.REAPED
 
     @rule(target=documents, site_id=SITES)
     def the_platform_reads_a_document(self, site_id: int) -> Any:
@@ -181,7 +186,7 @@ class Story(RuleBasedStateMachine):
         self.do(
             self.sites.run(
                 "UPDATE sites SET metadata = CAST(:document AS jsonb) WHERE id = :id",
-                id=site_id,
+                id=site(site_id),
                 document=json.dumps(document),
             )
         )
@@ -190,7 +195,7 @@ class Story(RuleBasedStateMachine):
     @rule(site_id=SITES)
     def the_platform_deletes_a_site_and_makes_it_again(self, site_id: int) -> None:
         try:
-            self.do(self.sites.run("DELETE FROM sites WHERE id = :id", id=site_id))
+            self.do(self.sites.run("DELETE FROM sites WHERE id = :id", id=site(site_id)))
         except DBAPIError as error:
             held_by_somebody(error, None)
         else:
@@ -199,7 +204,7 @@ class Story(RuleBasedStateMachine):
     @rule(site_id=SITES)
     def a_session_holds_a_row(self, site_id: int) -> None:
         self.platform.rollback()
-        self.platform.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE", [site_id])
+        self.platform.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE", [site(site_id)])
 
     @rule()
     def that_session_lets_go(self) -> None:
@@ -244,7 +249,7 @@ class Story(RuleBasedStateMachine):
     @invariant()
     def the_ledger_holds_an_attempt_once_if_somebody_was_told_that_he_failed_it(self) -> None:
         rows = self.do(self.sites.rows("SELECT site_id, attempt FROM terminal_failures"))
-        ledger = Counter((int(row.site_id), row.attempt) for row in rows)
+        ledger = Counter((number(row.site_id), row.attempt) for row in rows)
         assert set(ledger.values()) <= {1}
         assert set(ledger) == set(+self.reaped)
 
@@ -281,7 +286,7 @@ class Story(RuleBasedStateMachine):
                 " metadata #>> '{terminal_failure}' IS NOT NULL,"
                 " metadata #>> '{health_check,completed_at}' IS NOT NULL"
                 " FROM sites WHERE id = :id",
-                id=site_id,
+                id=site(site_id),
             )
         )
         return row[0], row[1], row[2]

@@ -33,8 +33,8 @@ async def server_set_to(
 ) -> tuple[str, str]:
     """The settings of the platform's database, which are not ours to choose."""
     zone, style = request.param
-    await sites.run(f"ALTER DATABASE {engine.url.database} SET timezone = '{zone}'")
-    await sites.run(f"ALTER DATABASE {engine.url.database} SET datestyle = '{style}'")
+    await sites.run(f"ALTER DATABASE {await sites.database()} SET timezone = '{zone}'")
+    await sites.run(f"ALTER DATABASE {await sites.database()} SET datestyle = '{style}'")
     await engine.dispose()
     return zone, style
 
@@ -42,7 +42,7 @@ async def server_set_to(
 async def add(sites: Sites, site_id: int, shape: Shape) -> None:
     await sites.run(
         "INSERT INTO sites VALUES (:id, :domain, CAST(:metadata AS jsonb))",
-        id=site_id,
+        id=sites.id(site_id),
         domain=shape.domain,
         metadata=shape.metadata,
     )
@@ -76,9 +76,10 @@ async def test_the_healthy_are_reaped_and_the_unreadable_are_listed(
     await add_all(sites)
     seen = await look(engine, timedelta(minutes=30), 1_000, writes=True)
     stuck = [*numbered(Fate.REAPED), *HEALTHY]
-    assert [SHAPES[number(s.site_id)].name for s in seen.stuck if s.site_id not in stuck] == []
-    assert sorted(number(site.site_id) for site in seen.stuck) == stuck
-    assert [site.site_id for site in seen.unreadable] == numbered(Fate.LISTED)
+    found = [number(site.site_id) for site in seen.stuck]
+    assert [SHAPES[n].name for n in found if n not in stuck] == []
+    assert sorted(found) == stuck
+    assert [number(site.site_id) for site in seen.unreadable] == numbered(Fate.LISTED)
     assert seen.unreadable_total == len(seen.unreadable)
     assert seen.in_flight == len(stuck) + seen.unreadable_total + 1
     for site in seen.stuck:
@@ -103,8 +104,8 @@ async def test_the_healthy_are_reaped_and_the_unreadable_are_listed(
 async def test_a_whole_sweep_over_all_shapes_ends_reaped_and_shows_them(
     sweep: Sweep, sites: Sites, engine: AsyncEngine, prefect_api: str
 ) -> None:
-    await sites.run(f"ALTER DATABASE {engine.url.database} SET timezone = 'Asia/Kathmandu'")
-    await sites.run(f"ALTER DATABASE {engine.url.database} SET datestyle = 'SQL, DMY'")
+    await sites.run(f"ALTER DATABASE {await sites.database()} SET timezone = 'Asia/Kathmandu'")
+    await sites.run(f"ALTER DATABASE {await sites.database()} SET datestyle = 'SQL, DMY'")
     await engine.dispose()
     await add_all(sites)
     state = await sweep(max_reap_per_run=100)

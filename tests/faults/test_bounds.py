@@ -31,6 +31,7 @@ from provisioning.outbox import dispatcher, sender
 from provisioning.session import STATEMENT_TIMEOUT
 from tasks.policy import RETRY_DELAYS
 from tests.conftest import ROOT
+from tests.sites import site
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
@@ -194,7 +195,7 @@ def sweeping(
 
         row = database("row")
         held = running.enter_context(psycopg.connect(row))
-        held.execute("SELECT 1 FROM sites WHERE id = 2 FOR UPDATE")
+        held.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE", [site(2)])
 
         slow = database("statement")
         query(slow, SLOW_FUNCTION)
@@ -226,7 +227,7 @@ def sweeping(
                 one.close()
 
 
-SLOW_TRIGGER = "CREATE TRIGGER slow BEFORE UPDATE ON sites FOR EACH ROW WHEN (OLD.id = 2)"
+SLOW_TRIGGER = f"CREATE TRIGGER slow BEFORE UPDATE ON sites FOR EACH ROW WHEN (OLD.id = {site(2)})"
 MARKING = """
 SELECT pid FROM pg_stat_activity
  WHERE datname = current_database() AND application_name = 'provision-reaper'

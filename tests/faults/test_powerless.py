@@ -16,7 +16,7 @@ from tests.database.test_acting import RESTORES, SWALLOWS, UNDOES
 from tests.flow.conftest import Sweep
 from tests.flow.traces import logs_of, message, nothing_written, report_of, run_id
 from tests.outbox.receivers import Receiver
-from tests.sites import Sites, stamp
+from tests.sites import Sites, site, stamp
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ async def test_a_row_that_stays_held_makes_the_run_incomplete_in_the_end(
 ) -> None:
     await sites.add_started(1)
     async with await psycopg.AsyncConnection.connect(database_url) as platform:
-        await platform.execute("SELECT 1 FROM sites WHERE id = 1 FOR UPDATE")
+        await platform.execute("SELECT 1 FROM sites WHERE id = %s FOR UPDATE", [site(1)])
         for minutes in (80, 60):
             state = await sweep(stuck_after_minutes=minutes)
             assert state.name == "Clean"

@@ -12,6 +12,8 @@ from tests.flow.conftest import Sweep
 from tests.flow.traces import events, flow_run, message, nothing_written, report_of, run_id
 from tests.sites import YOUNG, Sites, stamp
 
+pytestmark = pytest.mark.heart
+
 
 @pytest.mark.guarantee(
     fault="new stuck sites between a refusal and its approval (F25)",

@@ -14,7 +14,9 @@ from tests.flow.conftest import Sweep
 from tests.flow.traces import message, report_of, task_runs
 from tests.outbox.owing import SECRET
 from tests.outbox.receivers import Receiver, answering, receiving
-from tests.sites import Sites
+from tests.sites import Sites, as_json, site
+
+pytestmark = pytest.mark.heart
 
 
 @pytest.fixture
@@ -55,9 +57,9 @@ async def test_the_merchant_is_told_in_a_way_that_the_specification_accepts(
     (request,) = merchant.requests
     event = Webhook(SECRET).verify(request.body, request.headers)
     assert event["type"] == "site.provision_failed"
-    assert event["data"]["site_id"] == 1
+    assert event["data"]["site_id"] == as_json(site(1))
     (sent,) = await task_runs(state, "deliver_notice", 1)
-    assert sent.name == "deliver webhook for site 1 (shop-1.example)"
+    assert sent.name == f"deliver webhook for site {site(1)} (shop-1.example)"
     assert sent.state_name == "Delivered"
 
 
@@ -66,7 +68,7 @@ async def test_what_the_chain_left_owed_is_delivered_when_nothing_is_stuck_and_w
 ) -> None:
     async def fail_by_the_chain(site_id: int) -> None:
         attempt = await sites.add_started(site_id, provision={"webhook": merchant.url()})
-        await fail_terminally(engine, site_id, attempt, reason="dns", source=Source.CHAIN)
+        await fail_terminally(engine, site(site_id), attempt, reason="dns", source=Source.CHAIN)
 
     await fail_by_the_chain(1)
     assert (await sweep()).name == "Clean"
@@ -82,7 +84,7 @@ async def test_a_dry_run_sends_nothing(
     sweep: Sweep, sites: Sites, engine: AsyncEngine, merchant: Receiver
 ) -> None:
     attempt = await sites.add_started(1, provision={"webhook": merchant.url()})
-    await fail_terminally(engine, 1, attempt, reason="dns", source=Source.CHAIN)
+    await fail_terminally(engine, site(1), attempt, reason="dns", source=Source.CHAIN)
     await sweep(dry_run=True)
     assert merchant.requests == []
 

@@ -16,7 +16,9 @@ from prefect.client.schemas.objects import StateType
 from tasks.check_cap import check_cap
 from tests.flow.conftest import Sweep
 from tests.flow.traces import logs_of, message, nothing_written, report_of, run_id, task_runs
-from tests.sites import YOUNG, Sites, stamp
+from tests.sites import ID, SITES, YOUNG, Sites, site, stamp
+
+pytestmark = pytest.mark.heart
 
 
 async def test_nothing_stuck_ends_clean(sweep: Sweep, sites: Sites) -> None:
@@ -90,16 +92,16 @@ async def test_a_write_that_raises_errors_that_site_and_the_others_go_on(
         "$$ BEGIN RAISE EXCEPTION 'the platform says no'; END $$"
     )
     await sites.run(
-        "CREATE TRIGGER refuse BEFORE UPDATE ON sites FOR EACH ROW WHEN (OLD.id = 3) "
-        "EXECUTE FUNCTION refuse()"
+        f"CREATE TRIGGER refuse BEFORE UPDATE ON {SITES} FOR EACH ROW"
+        f" WHEN (OLD.{ID} = '{site(3)}') EXECUTE FUNCTION refuse()"
     )
     state = await sweep()
     assert (state.name, state.type) == ("Incomplete", StateType.FAILED)
     assert "4 reaped, 1 errored" in message(state)
     assert await sites.ledger() == [1, 2, 4, 5]
     assert "the platform says no" in await report_of(state, prefect_api)
-    logs = await logs_of(state, prefect_api, "site 3 (shop-3.example): errored")
-    assert "site 3 (shop-3.example): errored" in logs
+    logs = await logs_of(state, prefect_api, f"site {site(3)} (shop-3.example): errored")
+    assert f"site {site(3)} (shop-3.example): errored" in logs
 
 
 async def test_a_site_that_finishes_between_the_query_and_the_recheck_is_not_touched(
@@ -115,7 +117,7 @@ async def test_a_site_that_finishes_between_the_query_and_the_recheck_is_not_tou
         await sites.merge(1, {"health_check": {"completed_at": stamp(YOUNG)}})
         await sites.merge(2, {"provision": {"started_at": stamp(YOUNG)}})
         await sites.merge(3, {"terminal_failure": {"reason": "the chain's"}})
-        await sites.run("DELETE FROM sites WHERE id = 4")
+        await sites.run("DELETE FROM sites WHERE id = :id", id=site(4))
 
     monkeypatch.setattr("flows.reap_stuck_provisions.check_cap", meanwhile)
     state = await sweep()
@@ -139,12 +141,13 @@ async def test_a_site_that_finishes_between_the_query_and_the_recheck_is_not_tou
     ids=["F01 completed", "F02 restarted", "F01 held longer than the bound"],
 )
 async def test_a_sweep_that_has_to_wait_for_the_row_decides_on_what_it_finds_then(
-    sweep: Sweep, sites: Sites, database_url: str, change: Any, said: str
+    sweep: Sweep, sites: Sites, platform_url: str, change: Any, said: str
 ) -> None:
     await sites.add_started(1, stamp(timedelta(minutes=45)))
-    async with await psycopg.AsyncConnection.connect(database_url) as chain:
+    async with await psycopg.AsyncConnection.connect(platform_url) as chain:
         await chain.execute(
-            "UPDATE sites SET metadata = metadata || %s WHERE id = 1", [json.dumps(change or {})]
+            "UPDATE sites SET metadata = metadata || %s WHERE id = %s",
+            [json.dumps(change or {}), site(1)],
         )
         sweeping = asyncio.create_task(sweep())
         if change:

@@ -9,6 +9,8 @@ from tests.flow.conftest import Sweep
 from tests.flow.traces import flow_run, logs_of, run_again, run_id, task_runs
 from tests.sites import YOUNG, Sites, stamp
 
+pytestmark = pytest.mark.heart
+
 
 @pytest.mark.guarantee(
     fault="retries configured on the tasks (F11)",

@@ -10,7 +10,7 @@ import pytest
 
 from tests.flow.conftest import Sweep
 from tests.flow.traces import events, flow_run, logs_of, report_of, run_id, task_runs
-from tests.sites import Sites
+from tests.sites import Sites, site
 
 
 async def test_the_names_say_what_each_run_is(sweep: Sweep, sites: Sites) -> None:
@@ -25,8 +25,8 @@ async def test_the_names_say_what_each_run_is(sweep: Sweep, sites: Sites) -> Non
     assert names == [
         "query stuck sites",
         "check cap: 1 found",
-        "refresh site 42 (shop-42.example)",
-        "fail site 42 (shop-42.example)",
+        f"refresh site {site(42)} (shop-42.example)",
+        f"fail site {site(42)} (shop-42.example)",
     ]
 
 

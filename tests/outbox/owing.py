@@ -13,7 +13,7 @@ from provisioning.outbox.dispatcher import Deliveries, sendable, side_by_side, s
 from provisioning.outbox.store import TAKEN_UP, list_owed
 from provisioning.settings import Settings
 from provisioning.site_state import Outcome
-from tests.sites import Sites
+from tests.sites import Sites, site
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 TEARDOWN_SECRET = "whsec_dGVhcmRvd25zIGFuZCBub3RoaW5nIGVsc2U="
@@ -44,14 +44,14 @@ class Owing:
         *,
         key: Any = None,
         teardown: bool = False,
-        **site: Any,
+        **more: Any,
     ) -> None:
         """One site, failed. `key` is the merchant's own signing key."""
         stamps = {"started_at": "2025-01-15T14:00:00Z", "webhook": webhook, "webhook_secret": key}
-        await self.sites.add(site_id, {"provision": stamps}, **site)
+        await self.sites.add(site_id, {"provision": stamps}, **more)
         outcome = await fail_terminally(
             self.engine,
-            site_id,
+            site(site_id),
             "2025-01-15T14:00:00Z",
             reason="watchdog: exceeded the 30-minute threshold without completing",
             source=Source.WATCHDOG,
@@ -80,7 +80,7 @@ class Owing:
             "SELECT n.*, extract(epoch FROM next_attempt_at - now())::float AS wait "
             "FROM notices n JOIN terminal_failures f ON f.id = failure_id "
             "WHERE site_id = :site_id AND kind = :kind",
-            site_id=str(site_id),
+            site_id=str(site(site_id)),
             kind=kind,
         )
         return row

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.sites import number
+
 
 @dataclass(frozen=True)
 class Request:
@@ -24,7 +26,7 @@ class Request:
 
     @property
     def site_id(self) -> int:
-        return int(json.loads(self.body)["data"]["site_id"])
+        return number(json.loads(self.body)["data"]["site_id"])
 
 
 Behaviour = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]

@@ -10,6 +10,7 @@ from provisioning.outbox.dispatcher import Deliveries
 from provisioning.outbox.sender import post
 from tests.outbox.owing import Network, Owing, config
 from tests.outbox.receivers import Receiver, answering, receiving
+from tests.sites import site
 
 PUBLIC = "93.184.215.14"
 
@@ -245,7 +246,7 @@ async def test_f16_a_blocked_notice_is_given_up_and_the_site_is_failed_all_the_s
     assert network.dialled == []
     assert await owing.sites.failed() == [1]
     assert deliveries.webhooks_owed == 0
-    assert [notice.site_id for notice in deliveries.given_up] == ["1"]
+    assert [notice.site_id for notice in deliveries.given_up] == [str(site(1))]
     notice = await owing.notice(1)
     assert notice.given_up_at is not None
     assert notice.last_error.startswith("blocked: https://merchant.example leads to ")

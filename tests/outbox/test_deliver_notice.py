@@ -28,6 +28,7 @@ from tasks import deliver_notice
 from tests.outbox.owing import SECRET, TEARDOWN_SECRET, Owing
 from tests.outbox.receivers import Receiver, answering
 from tests.outbox.test_secrets import assert_no_secret, secret_url
+from tests.sites import site
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
@@ -75,14 +76,14 @@ async def test_each_notice_is_a_task_run_that_says_what_became_of_it(
     states, lines, everything = await what_the_server_keeps(run_id)
     assert {name: state.name for name, state in states.items()} == {
         "list owed notices": "Completed",
-        "deliver webhook for site 1 (shop-1.example)": "Delivered",
-        "deliver teardown for site 1 (shop-1.example)": "Still owed",
-        "deliver webhook for site 2 (shop-2.example)": "Given up",
+        f"deliver webhook for site {site(1)} (shop-1.example)": "Delivered",
+        f"deliver teardown for site {site(1)} (shop-1.example)": "Still owed",
+        f"deliver webhook for site {site(2)} (shop-2.example)": "Given up",
     }
     assert all(state.is_completed() for state in states.values())
     assert (
-        "teardown for site 1 (shop-1.example) to http://127.0.0.1: still owed: answered 500"
-        in lines
+        f"teardown for site {site(1)} (shop-1.example) to http://127.0.0.1:"
+        " still owed: answered 500" in lines
     )
     assert not [line for line in lines if "unsigned" in line]
     assert_no_secret(everything)
@@ -140,4 +141,4 @@ async def test_a_database_that_stays_away_leaves_the_notice_owed(
     run_id, deliveries = await deliver_only()
     assert deliveries.owed[0].last_error == "no result was recorded (ValueError)"
     states, _, _ = await what_the_server_keeps(run_id)
-    assert states["deliver webhook for site 1 (shop-1.example)"].is_failed()
+    assert states[f"deliver webhook for site {site(1)} (shop-1.example)"].is_failed()

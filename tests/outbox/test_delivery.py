@@ -24,6 +24,9 @@ from provisioning.outbox.signing import keys
 from tests.conftest import ROOT
 from tests.outbox.owing import SECRET, TEARDOWN_SECRET, Owing, config
 from tests.outbox.receivers import Behaviour, Receiver, answering, dripping, flooding, hanging
+from tests.sites import as_json, site
+
+pytestmark = pytest.mark.heart
 
 NOTICE_ID = UUID(int=1)
 
@@ -33,7 +36,7 @@ async def test_a_webhook_is_accepted_by_the_specifications_own_library(
 ) -> None:
     await owing.fail(1, receiver.url("/hook?token=1"), domain="bücher-ÄÖ-日本.example")
     deliveries = await owing.sweep()
-    assert [notice.site_id for notice in deliveries.delivered] == ["1"]
+    assert [notice.site_id for notice in deliveries.delivered] == [str(site(1))]
     (request,) = receiver.requests
     payload = Webhook(SECRET).verify(request.body, request.headers)
     assert payload["type"] == "site.provision_failed"
@@ -93,7 +96,7 @@ async def test_f13_an_owed_teardown_is_delivered_by_the_next_sweep(
     first = await owing.sweep()
     assert (first.teardowns_owed, first.webhooks_owed, len(first.delivered)) == (1, 0, 1)
     assert [(n.kind, n.site_id, n.attempts, n.last_error) for n in first.owed] == [
-        ("teardown", "7", 1, "answered 500")
+        ("teardown", str(site(7)), 1, "answered 500")
     ]
     in_between = await owing.sweep()
     assert in_between.teardowns_owed == 1, "it waits for its time, and is owed all the same"
@@ -110,7 +113,7 @@ async def test_f13_an_owed_teardown_is_delivered_by_the_next_sweep(
     payload = Webhook(TEARDOWN_SECRET).verify(two.body, two.headers)
     assert payload["type"] == "site.teardown_requested"
     data = json.loads(two.body)["data"]
-    assert (data["site_id"], data["attempt"]) == (7, "2025-01-15T14:00:00Z")
+    assert (data["site_id"], data["attempt"]) == (as_json(site(7)), "2025-01-15T14:00:00Z")
     (failure,) = await owing.sites.rows("SELECT id FROM terminal_failures")
     assert data["failure_id"] == str(failure.id)
 
@@ -148,7 +151,7 @@ async def test_teardowns_with_nowhere_to_go_keep_no_webhook_from_being_sent(
         await owing.fail(site_id, None, teardown=True)
     await owing.fail(9, receiver.url())
     deliveries = await owing.sweep()
-    assert [notice.site_id for notice in deliveries.delivered] == ["9"]
+    assert [notice.site_id for notice in deliveries.delivered] == [str(site(9))]
     assert deliveries.teardowns_owed == 8
 
 
@@ -187,7 +190,7 @@ async def test_f22_gone_is_given_up_at_once(owing: Owing, receiver: Receiver) ->
     await owing.later()
     later = await owing.sweep()
     assert (later.given_up_now, later.given_up_total) == (0, 1)
-    assert later.given_up[0].site_id == "1", "shown for a day"
+    assert later.given_up[0].site_id == str(site(1)), "shown for a day"
     assert len(receiver.requests) == 1
 
 
@@ -395,7 +398,7 @@ async def test_a_notice_whose_delivery_breaks_stays_owed_and_stops_no_other(
 
     monkeypatch.setattr(delivery, "record", breaking)
     deliveries = await owing.sweep()
-    assert [notice.site_id for notice in deliveries.delivered] == ["2"]
+    assert [notice.site_id for notice in deliveries.delivered] == [str(site(2))]
     assert deliveries.webhooks_owed == 1
     assert deliveries.owed[0].last_error == "no result was recorded (RuntimeError)"
 
