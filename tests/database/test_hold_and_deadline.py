@@ -170,12 +170,10 @@ async def test_each_question_costs_the_same_on_two_thousand_sites_and_on_two_hun
 
 async def add_finished(sites: Sites, first: int, last: int) -> None:
     await sites.run(
-        "INSERT INTO sites SELECT "
-        + ID_OF_I
-        + """, 'x', '{"provision": {"started_at": "2025-01-15T14:00:00Z"},
-                         "health_check": {"completed_at": "2025-01-15T14:05:00Z"}}'
-          FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS i
-        """,
+        f"INSERT INTO sites SELECT {ID_OF_I}, 'x', jsonb_build_object("
+        " 'provision', jsonb_build_object('started_at', '2025-01-15T14:00:00Z'),"
+        " 'health_check', jsonb_build_object('completed_at', '2025-01-15T14:05:00Z'))"
+        " FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS i",
         first=first,
         last=last,
     )
