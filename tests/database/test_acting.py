@@ -220,7 +220,7 @@ async def test_the_busiest_run_and_hour_are_those_of_a_month_without_a_person(
                CAST(:source AS text), CAST(:run AS uuid), :person
           FROM generate_series(1, CAST(:number AS int)) AS n
     """
-    for number, (ago, source, person, many) in enumerate(
+    for place, (ago, source, person, many) in enumerate(
         [
             ("2 days", "watchdog", False, 3),
             ("2 days -50 minutes", "watchdog", False, 2),
@@ -229,8 +229,8 @@ async def test_the_busiest_run_and_hour_are_those_of_a_month_without_a_person(
             ("3 days", "approved", True, 9),
         ]
     ):
-        run = f"00000000-0000-4000-8000-00000000000{number}"
+        run = f"00000000-0000-4000-8000-00000000000{place}"
         await sites.run(
-            rows, tag=f"x{number}-", ago=ago, source=source, run=run, person=person, number=many
+            rows, tag=f"x{place}-", ago=ago, source=source, run=run, person=person, number=many
         )
     assert (await look(reaper, THRESHOLD, 100, writes=True)).busiest == Busiest(run=3, hour=5)

@@ -21,20 +21,22 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 import flows.reap_stuck_provisions as flow_module
+import flows.sites as sites_of_a_sweep
 import tasks.fail_site_terminally as marking
+from flows import refusing
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from provisioning.outbox import dispatcher
 
 STEPS: dict[str, tuple[Any, str]] = {
     "query": (flow_module, "query_stuck_sites"),
     "cap check": (flow_module, "check_cap"),
-    "refresh": (flow_module, "refresh_site"),
-    "mark": (flow_module, "fail_site_terminally"),
+    "refresh": (sites_of_a_sweep, "refresh_site"),
+    "mark": (sites_of_a_sweep, "fail_site_terminally"),
     "mark's statement": (marking, "fail_terminally"),
     "claim": (dispatcher, "claim"),
     "send": (dispatcher, "post"),
     "recorded delivery": (dispatcher, "record"),
-    "refusal's record": (flow_module, "record_refusal"),
+    "refusal's record": (refusing, "record_refusal"),
     "report": (flow_module, "publish_report"),
 }
 

@@ -268,7 +268,7 @@ def test_a_server_process_that_stops_in_mid_statement(
             os.kill(backend, signal.SIGCONT)
             sweep.close()
     assert ended.name == "TimedOut"
-    assert ended.seconds < 15 + 10
+    assert ended.seconds < STARTUP + 30
 
 
 @pytest.mark.guarantee(
@@ -344,7 +344,7 @@ def test_a_table_that_is_locked(sweeping: dict[str, Sweeping]) -> None:
 )
 def test_a_row_that_is_held(sweeping: dict[str, Sweeping]) -> None:
     ended = sweeping["row"].end(within=STARTUP + 10)
-    assert ended.name == "Reaped"
+    assert ended.name == "Incomplete", "it has been stuck for more than twice the threshold"
     assert "2 reaped, 1 busy, left to the next sweep" in ended.message
 
 

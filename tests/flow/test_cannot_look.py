@@ -113,4 +113,4 @@ async def test_without_a_database_url_the_run_says_what_to_set(
     state = await sweep()
     assert state.name == "Failed"
     assert "PROVISION_DATABASE_URL" in message(state)
-    assert "environment of the worker" in message(state)
+    assert "environment of this process" in message(state)
