@@ -1,21 +1,15 @@
 """Whether a platform's database can be adopted: all that is in the way, before anything is made."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection
 
 from provisioning.mapping import MAPPING
-from provisioning.migrations.definition import FUNCTION, is_ours, like_ours
 from provisioning.migrations.place import Place, find_place
-from provisioning.schema import sites, sql_name, tables
-from provisioning.stamps import IN_FLIGHT_INDEX
+from provisioning.migrations.taken import every, one, taken
+from provisioning.schema import sites, sql_name
 
 OLDEST_SERVER = 150_000
-VERSION_TABLE = "provision_reaper_version"
-OURS = [table for table in tables.sorted_tables if table is not sites]
-"""Our own tables, each after those that it refers to."""
-
 _IDS = ("smallint", "integer", "bigint", "uuid", "text", "character varying")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
@@ -37,12 +31,12 @@ def obstacles(connection: Connection) -> list[str]:
         *found,
         *_columns(connection, place),
         *_rights(connection, place),
-        *_taken(connection, place),
+        *taken(connection, place),
     ]
 
 
 def _server(connection: Connection) -> Iterator[str]:
-    row = _one(
+    row = one(
         connection,
         """
         SELECT current_setting('server_version_num')::int AS number,
@@ -65,7 +59,7 @@ def _server(connection: Connection) -> Iterator[str]:
 
 
 def _missing(connection: Connection) -> str:
-    rows = _all(
+    rows = every(
         connection,
         r"""
         SELECT DISTINCT nspname, relname, lower(relname) = lower(:name) AS same
@@ -81,7 +75,7 @@ def _missing(connection: Connection) -> str:
         metadata=MAPPING.sites_metadata,
     )
     like = [f"{sql_name(row.nspname)}.{sql_name(row.relname)}" for row in rows]
-    database = _one(connection, "SELECT current_database() AS name").name
+    database = one(connection, "SELECT current_database() AS name").name
     return f"Database {database} has no table {sql_name(sites)}, and none is made. " + (
         f"There is {', '.join(like)}: if that is it, set PROVISION_SITES_TABLE='{like[0]}'."
         if like
@@ -91,7 +85,7 @@ def _missing(connection: Connection) -> str:
 
 
 def _columns(connection: Connection, place: Place) -> Iterator[str]:
-    rows = _all(
+    rows = every(
         connection,
         """
         SELECT attname, typcategory,
@@ -139,7 +133,7 @@ def _columns(connection: Connection, place: Place) -> Iterator[str]:
 def _is_unique(connection: Connection, place: Place) -> bool:
     """By an index on it alone. On a partitioned table with the columns by which it is split."""
     return bool(
-        _all(
+        every(
             connection,
             """
             SELECT 1
@@ -158,8 +152,8 @@ def _is_unique(connection: Connection, place: Place) -> bool:
 
 
 def _rights(connection: Connection, place: Place) -> Iterator[str]:
-    account = _one(connection, "SELECT quote_ident(current_user) AS name").name
-    parts = _all(
+    account = one(connection, "SELECT quote_ident(current_user) AS name").name
+    parts = every(
         connection,
         """
         SELECT c.oid::regclass::text AS name, CAST(relkind AS text) AS kind, nspname,
@@ -186,7 +180,7 @@ def _rights(connection: Connection, place: Place) -> Iterator[str]:
             f"{', '.join(foreign)} is a foreign table, which can't hold an index, so the index on "
             f"{place.table} would never be valid. Detach it."
         )
-    homes = _all(
+    homes = every(
         connection,
         """
         SELECT wanted AS name, n.oid IS NOT NULL AS there,
@@ -207,84 +201,3 @@ def _rights(connection: Connection, place: Place) -> Iterator[str]:
                 f"{account} may create nothing in the schema {name}: "
                 f"GRANT USAGE, CREATE ON SCHEMA {name} TO {account};"
             )
-
-
-def _taken(connection: Connection, place: Place) -> Iterator[str]:
-    """Names of ours that are somebody else's, and names that hide ours."""
-    way_out = "Set PROVISION_SCHEMA to a schema that our objects have for themselves."
-    row = _one(
-        connection,
-        "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-        "WHERE relname = :version AND nspname = :home) AS before",
-        version=VERSION_TABLE,
-        home=place.home,
-    )
-    for table in OURS:
-        found = _all(
-            connection,
-            """
-            SELECT CAST(relkind AS text) AS kind,
-                   ARRAY(SELECT attname::text FROM pg_attribute
-                          WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) AS columns
-              FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-             WHERE relname = :name AND nspname = :home
-            """,
-            name=table.name,
-            home=place.home,
-        )
-        needed = {column.name for column in table.primary_key}
-        if any(
-            not row.before or there.kind != "r" or not needed <= set(there.columns)
-            for there in found
-        ):
-            yield (
-                f"The name {place.function(table.name)} is taken by something that is not ours. "
-                f"{way_out}"
-            )
-    if is_ours(connection, place, FUNCTION) is False and not row.before:
-        yield f"The function {place.function(FUNCTION)}(text) is there and is not ours. {way_out}"
-    indexes = _all(
-        connection,
-        """
-        SELECT c.oid, indrelid IS NOT DISTINCT FROM :table AS on_the_table
-          FROM pg_class c
-          JOIN pg_namespace n ON n.oid = relnamespace
-          LEFT JOIN pg_index ON indexrelid = c.oid
-         WHERE relname = :name AND nspname = :schema
-        """,
-        table=place.oid,
-        name=IN_FLIGHT_INDEX,
-        schema=place.schema,
-    )
-    ours = {index.oid for index in like_ours(connection, place.oid, place.home, FUNCTION)}
-    if any(not index.on_the_table or not (row.before or index.oid in ours) for index in indexes):
-        yield (
-            f"The name {place.index(IN_FLIGHT_INDEX)} is taken by something that is not our index. "
-            f"Give that another name: ALTER INDEX {place.index(IN_FLIGHT_INDEX)} RENAME TO ...;"
-        )
-    if MAPPING.schema_of_ours is None:
-        yield from _hidden(connection, place)
-
-
-def _hidden(connection: Connection, place: Place) -> Iterator[str]:
-    """Where the search path decides, it must come to our tables and to nobody else's."""
-    for table in OURS:
-        row = _one(
-            connection,
-            "SELECT (SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-            "WHERE c.oid = to_regclass(quote_ident(:name))) AS schema",
-            name=table.name,
-        )
-        if row.schema not in (None, place.home):
-            yield (
-                f"The search path comes to {sql_name(row.schema)}.{table.name} before ours. Set "
-                f"PROVISION_SITES_TABLE='{place.table}', so that no name is searched for."
-            )
-
-
-def _all(connection: Connection, statement: str, **values: Any) -> list[Row[Any]]:
-    return list(connection.execute(text(statement), values))
-
-
-def _one(connection: Connection, statement: str, **values: Any) -> Row[Any]:
-    return _all(connection, statement, **values)[0]

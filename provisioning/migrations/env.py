@@ -10,10 +10,11 @@ from sqlalchemy.engine import Connection
 
 from provisioning.database import own_session
 from provisioning.errors import DatabaseError, SettingsInvalid
-from provisioning.migrations.adoption import OURS, VERSION_TABLE, obstacles
+from provisioning.migrations.adoption import obstacles
 from provisioning.migrations.building import say
 from provisioning.migrations.mending import mend
 from provisioning.migrations.place import find_place
+from provisioning.migrations.taken import OURS, VERSION_TABLE
 from provisioning.schema import sql_name, tables
 from provisioning.settings import settings
 

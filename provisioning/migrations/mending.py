@@ -7,11 +7,11 @@ revision without all that the revisions made.
 from sqlalchemy import Connection, inspect
 from sqlalchemy.schema import CreateIndex
 
-from provisioning.migrations.adoption import OURS
 from provisioning.migrations.building import say
 from provisioning.migrations.in_flight import bring_up_to_date
 from provisioning.migrations.place import the_place
 from provisioning.migrations.status import VIEW, make_status
+from provisioning.migrations.taken import OURS
 
 
 def mend(connection: Connection) -> None:

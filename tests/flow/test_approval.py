@@ -122,17 +122,16 @@ async def test_a_note_stands_in_the_ledger_the_report_and_the_events(
     for site_id in range(3_000_000_001, 3_000_000_027):
         await sites.add_started(site_id)
     refused = str(run_id(await sweep()))
-    note = "the resolver was down until 15:10\x00 | see <INC-7>"
+    note = "the resolver was down until 15:10 | see <INC-7>"
     state = await sweep(approve_refusal=refused, note=note)
-    shown = "the resolver was down until 15:10 | see <INC-7>"
-    assert f"Note: {shown}. 26 stuck sites found: 26 reaped" in message(state)
+    assert f"Note: {note}. 26 stuck sites found: 26 reaped" in message(state)
     assert "Note: the resolver was down until 15:10 \\| see \\<INC-7\\>" in await report_of(
         state, prefect_api
     )
     ledger = await sites.rows("SELECT DISTINCT note, by_person FROM terminal_failures")
-    assert [tuple(row) for row in ledger] == [(shown, True)]
+    assert [tuple(row) for row in ledger] == [(note, True)]
     (event,) = await events(prefect_api, "provision.site.3000000001")
-    assert event["payload"]["note"] == shown
+    assert event["payload"]["note"] == note
 
 
 async def test_an_approval_is_for_the_sites_of_its_own_refusal(sweep: Sweep, sites: Sites) -> None:
