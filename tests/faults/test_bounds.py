@@ -31,7 +31,7 @@ from provisioning.outbox import dispatcher, sender
 from provisioning.session import STATEMENT_TIMEOUT
 from tasks.policy import RETRY_DELAYS
 from tests.conftest import ROOT
-from tests.sites import site
+from tests.sites import FIRST, site
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
@@ -154,7 +154,7 @@ def own_database(postgres: LocalPostgres, template: str, name: str) -> Iterator[
     url = postgres.url(name)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            "INSERT INTO sites SELECT i, 'shop.example',"
+            f"INSERT INTO sites SELECT {FIRST} + i, 'shop.example',"
             ' \'{"provision": {"started_at": "2025-01-15T14:00:00Z"}}\''
             " FROM generate_series(1, 3) AS i"
         )

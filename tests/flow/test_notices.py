@@ -38,7 +38,7 @@ async def test_a_teardown_that_fails_is_owed_and_the_next_sweep_delivers_it(
     assert "1 notice delivered, 1 notice still owed (1 teardown)" in message(first)
     report = await report_of(first, prefect_api)
     assert "### Notices still owed" in report
-    assert "| 1 | shop-1.example | teardown |" in report
+    assert f"| {site(1)} | shop-1.example | teardown |" in report
     await sites.run("UPDATE notices SET next_attempt_at = now()")
     second = await sweep()
     assert (second.name, second.type) == ("Clean", StateType.COMPLETED)
@@ -107,7 +107,7 @@ async def test_a_merchants_dead_webhook_reddens_nothing(
     state = await sweep()
     assert (state.name, state.type) == ("Reaped", StateType.COMPLETED)
     report = await report_of(state, prefect_api)
-    assert "| 1 | shop-1.example | webhook |" in report
+    assert f"| {site(1)} | shop-1.example | webhook |" in report
     assert "s3cr3t" not in report + message(state)
 
 

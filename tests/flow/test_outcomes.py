@@ -99,7 +99,9 @@ async def test_a_write_that_raises_errors_that_site_and_the_others_go_on(
     assert (state.name, state.type) == ("Incomplete", StateType.FAILED)
     assert "4 reaped, 1 errored" in message(state)
     assert await sites.ledger() == [1, 2, 4, 5]
-    assert "the platform says no" in await report_of(state, prefect_api)
+    report = await report_of(state, prefect_api)
+    assert "raised error P0001" in report
+    assert "the platform says no" not in report, "its words may hold a row"
     logs = await logs_of(state, prefect_api, f"site {site(3)} (shop-3.example): errored")
     assert f"site {site(3)} (shop-3.example): errored" in logs
 
