@@ -63,8 +63,8 @@ def ensure_work_pool(client: SyncPrefectClient) -> None:
     if pool.type != ProcessWorker.type:
         raise StackError(
             f"The work pool {WORK_POOL!r} of this server is of type {pool.type!r}, and `make run` "
-            "starts a process worker. Use a server without such a pool, or deploy as in the "
-            "README's section on production."
+            "starts a process worker. Use a server without such a pool, or deploy as "
+            "docs/production.md says."
         )
 
 

@@ -29,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Look at, check and tend an installation of provision reaper. The settings are those of a "
-    "worker: PROVISION_DATABASE_URL and the others of the README. Exit codes: 0 all is well, "
+    "worker: PROVISION_DATABASE_URL and the others of docs/settings.md. Exit codes: 0 all is well, "
     "1 something is wrong, 2 a mistake on the command line, 3 it could not be done.",
 )
 
