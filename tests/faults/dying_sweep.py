@@ -25,7 +25,7 @@ import flows.sites as sites_of_a_sweep
 import tasks.fail_site_terminally as marking
 from flows import refusing
 from flows.reap_stuck_provisions import reap_stuck_provisions
-from provisioning.outbox import dispatcher
+from provisioning.outbox import delivery
 
 STEPS: dict[str, tuple[Any, str]] = {
     "query": (flow_module, "query_stuck_sites"),
@@ -33,9 +33,9 @@ STEPS: dict[str, tuple[Any, str]] = {
     "refresh": (sites_of_a_sweep, "refresh_site"),
     "mark": (sites_of_a_sweep, "fail_site_terminally"),
     "mark's statement": (marking, "fail_terminally"),
-    "claim": (dispatcher, "claim"),
-    "send": (dispatcher, "post"),
-    "recorded delivery": (dispatcher, "record"),
+    "claim": (delivery, "claim"),
+    "send": (delivery, "post"),
+    "recorded delivery": (delivery, "record"),
     "refusal's record": (refusing, "record_refusal"),
     "report": (flow_module, "publish_report"),
 }

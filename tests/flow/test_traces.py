@@ -17,7 +17,7 @@ async def test_the_names_say_what_each_run_is(sweep: Sweep, sites: Sites) -> Non
     await sites.add_started(42)
     dry, real = await sweep(dry_run=True), await sweep()
     assert (await flow_run(dry)).name.startswith("dry run 2")
-    assert (await flow_run(real)).name.startswith("sweep by hand 2")
+    assert (await flow_run(real)).name.startswith("sweep 2")
     names = [
         (await task_runs(real, name, 1))[0].name
         for name in ("query_stuck_sites", "check_cap", "refresh_site", "fail_site_terminally")
@@ -47,7 +47,7 @@ async def test_each_reaped_site_and_each_refusal_leave_an_event(
     reaped = await sweep()
     await sites.add_many(26)
     refused = await sweep()
-    (event,) = await events(prefect_api, "provision.site.42000001")
+    (event,) = await events(prefect_api, f"provision.site.{site(42_000_001)}")
     assert event["event"] == "provision.site.reaped"
     assert event["payload"]["flow_run_id"] == str(run_id(reaped))
     (event,) = await events(prefect_api, f"provision.sweep.{run_id(refused)}")
