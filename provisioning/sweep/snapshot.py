@@ -49,20 +49,9 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Unreadable:
-    """A site in flight whose start stamp is no instant that can be trusted."""
-
-    site_id: SiteId
-    domain: str
-    stamp: str
-
-    def __str__(self) -> str:
-        return site_name(self.site_id, self.domain)
-
-
-@dataclass(frozen=True)
 class SetAside:
-    """A site that is not reaped although its attempt is in flight, and the stamp that says so."""
+    """A site in flight that is not reaped, and the stamp because of which: unreadable, a hold, a
+    deadline."""
 
     site_id: SiteId
     domain: str
@@ -98,7 +87,7 @@ class Snapshot:
     cutoff: datetime
     stuck: tuple[Candidate, ...]
     stuck_total: int
-    unreadable: tuple[Unreadable, ...]
+    unreadable: tuple[SetAside, ...]
     unreadable_total: int
     in_flight: int
     reaped_last_hour: int
@@ -174,7 +163,7 @@ async def look(
                     connection, and_(stuck_before(CUTOFF), not_(among)), threshold=threshold
                 )
             ),
-            unreadable=tuple(Unreadable(*_shown(row)) for row in unreadable),
+            unreadable=tuple(SetAside(*_shown(row)) for row in unreadable),
             unreadable_total=(
                 len(unreadable)
                 if len(unreadable) < LISTED_ASIDE

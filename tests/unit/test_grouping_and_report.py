@@ -24,7 +24,7 @@ from provisioning.sweep.result import (
     in_flight_in_words,
     nearness,
 )
-from provisioning.sweep.snapshot import Candidate, Snapshot, Unreadable
+from provisioning.sweep.snapshot import Candidate, SetAside, Snapshot
 
 NOW = datetime(2025, 1, 15, 15, 30, tzinfo=UTC)
 
@@ -109,7 +109,7 @@ def test_a_sweep_is_blind_from_five_unreadable_on_if_they_are_most(
     unreadable: int, in_flight: int, blind: bool
 ) -> None:
     seen = snapshot(
-        unreadable=(Unreadable(1, "a.example", "gestern"),),
+        unreadable=(SetAside(1, "a.example", "gestern"),),
         unreadable_total=unreadable,
         in_flight=in_flight,
     )
@@ -313,7 +313,7 @@ def test_a_report_says_how_the_caps_stand_against_what_was_reaped_at_the_busiest
 def test_the_worst_report_stays_under_its_bound() -> None:
     ugly = "|" * 253
     stuck = [Candidate(i, ugly, "x", NOW - timedelta(hours=1), "*" * 100) for i in range(5_000)]
-    unreadable = tuple(Unreadable(i, ugly, "<" * 200) for i in range(100))
+    unreadable = tuple(SetAside(i, ugly, "<" * 200) for i in range(100))
     seen = snapshot(*stuck, unreadable=unreadable, unreadable_total=100_000)
     results = [Result(site, Outcome.ERRORED, "\\" * 5_000) for site in stuck]
     shown = report(Ending.INCOMPLETE, "m" * 9_000, seen, results, approves=None, notices=None)
@@ -327,7 +327,7 @@ def test_the_report_lists_trouble_first_and_escapes_what_comes_from_outside() ->
         Result(bad, Outcome.ERRORED, "the platform's trigger said | no"),
     ]
     seen = snapshot(
-        candidate(1), bad, unreadable=(Unreadable(3, "shop-3.example", ""),), unreadable_total=1
+        candidate(1), bad, unreadable=(SetAside(3, "shop-3.example", ""),), unreadable_total=1
     )
     shown = report(
         Ending.INCOMPLETE, "1 reaped, 1 errored", seen, results, approves=None, notices=None
