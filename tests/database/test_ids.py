@@ -27,7 +27,8 @@ KINDS: list[tuple[str, SiteId]] = [
     ("varchar(40)", "00042"),
     ("text", ""),
 ]
-NO_SUCH: list[SiteId] = [0, -1, 2**63, 2**200, uuid4(), "no-number", "42", "", "1e3", "é" * 300]
+NO_UUID = UUID("5eed0000-0000-4000-8000-0000b2d05eff")
+NO_SUCH: list[SiteId] = [0, -1, 2**63, 2**200, NO_UUID, "no-number", "42", "", "1e3", "é" * 300]
 
 
 async def made_of(sites: Sites, kind: str) -> None:
