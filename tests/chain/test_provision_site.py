@@ -1,6 +1,7 @@
 """The flow from end to end: to live, to each way of failing, and to each way of being overtaken."""
 
 import asyncio
+import json
 from typing import Any
 from uuid import UUID
 
@@ -100,7 +101,9 @@ async def test_a_refusal_fails_the_site_at_once_with_the_upstreams_words(
     forge.spoil("POST", Spoilt(422, body='{"domain": ["Not allowed here."]}'))
     state = await provision()
     assert is_(state, "Failed", StateType.FAILED)
-    assert "Not allowed here" in (await sites.metadata(1))["terminal_failure"]["reason"]
+    ((detail,),) = await sites.rows("SELECT detail FROM terminal_failures")
+    assert "Not allowed here" in detail
+    assert "Not allowed here" not in json.dumps(await sites.metadata(1))
 
 
 async def test_whatever_a_step_throws_fails_the_site(
@@ -343,7 +346,7 @@ async def test_a_retry_goes_on_with_its_attempt_and_makes_no_second_site(
     await sites.add(1, {})
     attempt = await begin(engine, site(1), run_id=str(run.id))
     await step(engine, site(1), attempt, "request")
-    await claim_upstream(engine, Claim("1", attempt, "shop-1.example"), 1)
+    await claim_upstream(engine, Claim(str(site(1)), attempt, "shop-1.example"), site(1))
     await remember_upstream(engine, site(1), attempt, "55")
     forge.sites.append({"id": 55, "name": "shop-1.example"})
     state = await retry(run.id)
@@ -357,7 +360,7 @@ async def test_a_retry_long_after_the_start_does_not_begin_to_wait_anew(
 ) -> None:
     run = await a_run()
     started = stamp()
-    claim = {"site": "1", "attempt": started, "domain": "shop-1.example"}
+    claim = {"site": str(site(1)), "attempt": started, "domain": "shop-1.example"}
     provision_ = {"run_id": str(run.id), "upstream_id": "55", "upstream_by": claim}
     await sites.add_started(1, started, provision=provision_)
     forge.sites.append({"id": 55, "name": "shop-1.example"})
@@ -397,7 +400,9 @@ async def test_a_run_that_was_stopped_from_outside_fails_its_attempt_once(
     await sites.add_started(1, provision={"run_id": str(run.id)} | HOOK["provision"])
     for _ in range(2):
         await fail_stopped_run(flow=provision_site, flow_run=run, state=state)
-    assert (await sites.metadata(1))["terminal_failure"]["reason"] == reason
+    mark = (await sites.metadata(1))["terminal_failure"]
+    assert mark["reason"] == "chain: Setting up the site was stopped."
+    assert await sites.rows("SELECT detail FROM terminal_failures") == [(reason,)]
     assert await sites.ledger() == [1]
     assert len(await sites.notices()) == 1
 

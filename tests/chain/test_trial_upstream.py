@@ -49,7 +49,8 @@ async def test_the_one_sample_goes_live_and_the_other_fails(
         run(lives, return_state=True), run(fails, return_state=True)
     )
     assert [state.name for state in states] == ["Live", "Failed"], [s.message for s in states]
-    assert (await sites.metadata(lives))["health_check"]["completed_at"]
+    at = "SELECT metadata #>> '{health_check,completed_at}' FROM sites WHERE id = :id"
+    assert await sites.rows(at, id=lives) != [(None,)]
     ((reason,),) = await sites.rows("SELECT detail FROM terminal_failures")
     assert reason.startswith("chain: the upstream says 'failed' of its site ")
 

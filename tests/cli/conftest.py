@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from typer.testing import CliRunner, Result
 
-from provisioning.cli import main
+from provisioning.cli.commands import app
 from provisioning.settings import settings
 from tests.database.test_permissions import rights_of_the_readme
 from tests.sites import OLD, stamp
@@ -30,7 +30,7 @@ class Tool:
     def run(self, *arguments: str) -> Result:
         """One command."""
         settings.cache_clear()
-        result = CliRunner().invoke(main.app, list(arguments))
+        result = CliRunner().invoke(app, list(arguments))
         assert result.exception is None or isinstance(result.exception, SystemExit)
         return result
 

@@ -97,6 +97,15 @@ def test_each_extra_alone_brings_what_its_modules_import(
     assert json.loads(clean.run(extra, "-c", IMPORT_ALL, json.dumps(modules))) == brought
 
 
+def test_the_operators_tool_says_which_extra_it_needs(clean: Clean) -> None:
+    tool = Path(clean.python("")).with_name("provision-reaper")
+    done = subprocess.run([tool, "look"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("provision-reaper needs the package typer, which is not")
+    assert "pip install 'provision-reaper[sweep]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_contract_as_sql_comes_with_the_wheel(clean: Clean) -> None:
     read = "from importlib.resources import files; import provisioning.chain as chain; "
     sql = clean.run("", "-c", read + "print(files(chain).joinpath('contract.sql').read_text())")
