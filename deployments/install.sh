@@ -55,13 +55,17 @@ settle_uv() {
     fi
 }
 
-if ! { is_recent "$venv/bin/python" && pip --version >/dev/null 2>&1; }; then
+# A package of which an installation that was killed had copied only a part looks installed.
+unfinished=$venv/unfinished
+if [ -e "$unfinished" ] || ! { is_recent "$venv/bin/python" && pip --version >/dev/null 2>&1; }; then
     python=$(find_python)
     echo "Making $venv with $python ..."
     "$python" -m venv --clear "$venv"
 fi
 echo "Installing what requirements.lock names ..."
+touch "$unfinished"
 find_uv
 settle_uv
 "$uv" pip sync --quiet --python "$venv/bin/python" --require-hashes requirements.lock
 "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation -e .
+rm "$unfinished"

@@ -77,8 +77,8 @@ async def test_a_worker_killed_with_its_run_blocks_no_later_sweep(
         if state == "RUNNING":
             await until_marking(platform)
         await asyncio.to_thread(production.kill_worker)
-        await platform.run("DELETE FROM hold")
         assert await platform.ledger() == []
+        await platform.run("DELETE FROM hold")
         with production.scheduled_in(seconds=3) as next_sweep:
             await asyncio.to_thread(production.start_worker)
             assert (await production.ended(next_sweep, seconds=90))["state_name"] == "Reaped"

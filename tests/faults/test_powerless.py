@@ -120,7 +120,8 @@ async def test_a_run_whose_time_is_up_delivers_reports_and_says_what_it_did_not_
     assert refused.name == "Refused"
     await sites.run(
         "UPDATE sites SET metadata = jsonb_set(metadata, '{provision,webhook}',"
-        " to_jsonb(CAST(:url AS text))) WHERE id = 2",
+        " to_jsonb(CAST(:url AS text))) WHERE id = :id",
+        id=site(2),
         url=merchant.url(),
     )
     asked = 0
@@ -165,5 +166,5 @@ async def test_holds_and_deadlines_are_kept_and_listed(
     assert "on hold: 26, before a deadline: 1" in message(state)
     report = await report_of(state, prefect_api)
     assert report.count("support looks at it") == 26
-    assert f"| 30 | shop-30.example | {later} |" in report
+    assert f"| {site(30)} | shop-30.example | {later} |" in report
     assert "not reaped, on hold: support looks at it" in await logs_of(state, prefect_api, "hold")

@@ -123,7 +123,7 @@ async def test_a_note_stands_in_the_ledger_the_report_and_the_events(
         await sites.add_started(site_id)
     refused = str(run_id(await sweep()))
     note = "the resolver was down until 15:10 | see <INC-7>"
-    state = await sweep(approve_refusal=refused, note=note)
+    state = await sweep(by_hand=True, approve_refusal=refused, note=note)
     assert f"Note: {note}. 26 stuck sites found: 26 reaped" in message(state)
     assert "Note: the resolver was down until 15:10 \\| see \\<INC-7\\>" in await report_of(
         state, prefect_api

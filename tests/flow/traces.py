@@ -85,7 +85,7 @@ async def logs_of(state: State[Any], api: str, expected: str = "") -> str:
 
 async def events(api: str, resource: str) -> list[dict[str, Any]]:
     async with httpx.AsyncClient(base_url=api) as http:
-        for _ in range(100):
+        for _ in range(300):
             answer = await http.post(
                 "/events/filter", json={"filter": {"resource": {"id": [resource]}}}
             )

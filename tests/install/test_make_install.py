@@ -69,6 +69,12 @@ def test_an_environment_of_another_day_is_brought_up_to_date(project: Path) -> N
     assert installed(project) == first
 
 
+def lose_a_part_of(project: Path, package: str) -> None:
+    """As if the copying had been stopped after some files: uv does not see it (seen with 0.13)."""
+    for folder in project.glob(f".venv/lib/python*/site-packages/{package}/engine"):
+        shutil.rmtree(folder)
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.guarantee(
     fault="`make install` is killed half-way",
@@ -83,6 +89,7 @@ def test_an_installation_that_was_killed_is_finished_by_the_next(project: Path, 
         time.sleep(0.01)
     os.killpg(making.pid, signal.SIGKILL)
     making.wait(timeout=10)
+    lose_a_part_of(project, "sqlalchemy")
     install(project)
     run = [".venv/bin/python", "-c", "import flows.reap_stuck_provisions"]
     subprocess.run(run, cwd=project, timeout=60, check=True)

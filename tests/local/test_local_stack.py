@@ -15,6 +15,7 @@ import httpx
 import psutil
 import psycopg
 import pytest
+import yaml
 from psycopg.rows import TupleRow
 
 from deployments.processes import MARK
@@ -175,7 +176,9 @@ def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
     assert "30 of 30 stopped at step dns" in told
     (refused,) = re.findall(rf"{port}/v2/runs/flow-run/([0-9a-f-]{{36}})", told)
     assert f"--param approve_refusal={refused}" in told
-    assert len(httpx.post(f"{api}/automations/filter", json={}).json()) == 3
+    automations = httpx.post(f"{api}/automations/filter", json={}).json()
+    declared = yaml.safe_load((ROOT / "deployments/automations.yaml").read_text())["automations"]
+    assert {it["name"] for it in automations} == {it["name"] for it in declared}
 
     states = query(data, "prefect", "SELECT state_name FROM flow_run")
     assert {"Reaped", "Clean"} <= {name for (name,) in states}

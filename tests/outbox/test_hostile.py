@@ -15,6 +15,7 @@ from provisioning.http.addresses import is_public
 from provisioning.outbox.dispatcher import Deliveries
 from tests.outbox.owing import Network, Owing, config
 from tests.outbox.receivers import Receiver
+from tests.sites import number
 
 CORPORA = Path(__file__).parent / "corpora"
 URLS = {path.name: json.loads(path.read_text()) for path in sorted(CORPORA.glob("*.json"))}
@@ -67,8 +68,8 @@ def assert_healthy(deliveries: Deliveries, receiver: Receiver) -> None:
     """All that can be delivered was."""
     told = [request.site_id for request in receiver.requests if request.target == "/"]
     torn_down = [r.site_id for r in receiver.requests if r.target == "/teardown"]
-    assert sorted(told) == HEALTHY
-    assert torn_down == [FIRST]
+    assert sorted(told) == [number(site_id) for site_id in HEALTHY]
+    assert torn_down == [number(FIRST)]
     assert {notice.site_id for notice in deliveries.delivered} >= {str(s) for s in HEALTHY}
     assert deliveries.teardowns_owed == 0
 
