@@ -3,8 +3,10 @@
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from prefect.client.schemas.objects import StateType
@@ -21,8 +23,8 @@ SWEEP = f"reap-stuck-provisions/{POOL}"
 CHAIN = f"provision-site/{POOL}"
 
 
-@pytest.fixture(scope="session")
-def deployed(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Workers:
+@pytest.fixture(scope="module")
+def deployed(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     """The deployments of prefect.yaml in a pool of their own: other tests have workers too."""
     logs = tmp_path_factory.mktemp("workers")
     project = yaml.safe_load((ROOT / "prefect.yaml").read_text())
@@ -41,7 +43,11 @@ def deployed(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Work
             environment=os.environ | {"PREFECT_API_URL": prefect_api},
             timeout=60,
         )
-    return Workers(prefect_api, Path(logs))
+    yield Workers(prefect_api, Path(logs))
+    with httpx.Client(base_url=prefect_api, timeout=30) as http:
+        for name in (SWEEP, CHAIN):
+            found = http.get(f"/deployments/name/{name}").raise_for_status().json()
+            http.delete(f"/deployments/{found['id']}").raise_for_status()
 
 
 @pytest.fixture
