@@ -16,7 +16,7 @@ from provisioning.failures import Source
 from provisioning.site_state import Outcome
 from provisioning.sweep.holders import who_holds
 from provisioning.sweep.result import Result, stays_busy
-from provisioning.sweep.snapshot import Candidate, Snapshot
+from provisioning.sweep.snapshot import Candidate, Snapshot, set_aside_since
 from provisioning.text import count, duration, one_line
 from tasks.fail_site_terminally import fail_site_terminally
 from tasks.refresh_site import refresh_site
@@ -78,8 +78,8 @@ async def settle(
     try:
         with anyio.fail_after(SITE_SECONDS):
             result = await _result(engine, site, snapshot, act)
-            if stays_busy(result, snapshot):
-                result = replace(result, reason=await who_holds(engine, site))
+            if result.outcome is Outcome.BUSY:
+                result = await _explained(engine, result, snapshot)
     except Exception as error:  # noqa: BLE001  (whatever happens to one site, the others go on)
         why = _in_words(error)
         log.error("%s: errored: %s", site, why)
@@ -115,6 +115,15 @@ async def _result(engine: AsyncEngine, site: Candidate, snapshot: Snapshot, act:
         note=act.note,
     )
     return Result(site, outcome, marked_again=again)
+
+
+async def _explained(engine: AsyncEngine, busy: Result, snapshot: Snapshot) -> Result:
+    aside = await set_aside_since(engine, busy.candidate)
+    if aside:
+        return replace(busy, reason=aside, set_aside=True)
+    if stays_busy(busy, snapshot):
+        return replace(busy, reason=await who_holds(engine, busy.candidate))
+    return busy
 
 
 def _in_words(error: Exception) -> str:

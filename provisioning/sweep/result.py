@@ -37,12 +37,14 @@ class Result:
 
     Attributes:
         marked_again: how often the mark of this attempt was gone and set again, this time included.
+        set_aside: whether it is busy because of a hold or a deadline, and not because of a lock.
     """
 
     candidate: Candidate
     outcome: Outcome
     reason: str = ""
     marked_again: int = 0
+    set_aside: bool = False
 
     def __str__(self) -> str:
         again = "once" if self.marked_again == 1 else f"{self.marked_again:,} times"
@@ -98,7 +100,7 @@ LOST_OFTEN = 2
 def stays_busy(result: Result, snapshot: Snapshot) -> bool:
     """Whether somebody holds a site that has been stuck for long."""
     long = snapshot.age(result.candidate) >= LONG * snapshot.threshold
-    return result.outcome is Outcome.BUSY and long
+    return result.outcome is Outcome.BUSY and long and not result.set_aside
 
 
 def is_trouble(result: Result, snapshot: Snapshot) -> bool:

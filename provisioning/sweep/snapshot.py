@@ -8,9 +8,10 @@ from sqlalchemy import ColumnElement, Row, and_, func, not_, select, true
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import Connection, autocommit, snapshot
-from provisioning.schema import SiteId, sites
+from provisioning.schema import SiteId, row_of, sites
 from provisioning.site_state import Outcome, moved_on, read_stamps
 from provisioning.stamps import (
+    BEFORE_DEADLINE,
     DEADLINE,
     HOLD,
     ON_HOLD,
@@ -184,6 +185,16 @@ async def look_again(engine: AsyncEngine, candidate: Candidate) -> Outcome | Non
     """Read one site again: why its attempt is no longer in flight, or None while it is."""
     async with autocommit(engine) as connection:
         return moved_on(await read_stamps(connection, candidate.site_id), candidate.attempt)
+
+
+async def set_aside_since(engine: AsyncEngine, candidate: Candidate) -> str:
+    """What keeps sweeps from a candidate since the sweep looked; empty if nothing does."""
+    query = select(ON_HOLD.label("on_hold"), BEFORE_DEADLINE.label("waiting"))
+    async with autocommit(engine) as connection:
+        now = (await connection.execute(query.where(row_of(candidate.site_id)))).one_or_none()
+    if now and now.on_hold:
+        return "somebody put it on hold since the sweep looked"
+    return "it was given a deadline since the sweep looked" if now and now.waiting else ""
 
 
 def _candidate(row: Row[Any]) -> Candidate:

@@ -10,8 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 from prefect.client.schemas.objects import StateType
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from flows.sites import settle_all
+from provisioning.sweep.snapshot import Candidate
+from tasks.refresh_site import refresh_site
 from tests.database.test_acting import RESTORES, SWALLOWS, UNDOES
 from tests.flow.conftest import Sweep
 from tests.flow.traces import logs_of, message, nothing_written, report_of, run_id
@@ -168,3 +171,36 @@ async def test_holds_and_deadlines_are_kept_and_listed(
     assert report.count("support looks at it") == 26
     assert f"| {site(30)} | shop-30.example | {later} |" in report
     assert "not reaped, on hold: support looks at it" in await logs_of(state, prefect_api, "hold")
+
+
+@pytest.mark.parametrize(
+    ("aside", "said"),
+    [
+        ({"hold": "support looks at it"}, "somebody put it on hold since the sweep looked"),
+        ({"deadline": "2126-01-01T00:00:00Z"}, "it was given a deadline since the sweep looked"),
+    ],
+)
+@pytest.mark.guarantee(
+    fault="an old site is put on hold, or given a deadline, between the look and the mark",
+    holds="left alone, said, and green: nobody holds its row",
+)
+async def test_a_hold_that_comes_after_the_look_is_kept_and_is_no_trouble(
+    sweep: Sweep,
+    sites: Sites,
+    prefect_api: str,
+    monkeypatch: pytest.MonkeyPatch,
+    aside: dict[str, str],
+    said: str,
+) -> None:
+    await sites.add_started(1)
+
+    async def looked_at_again(engine: AsyncEngine, found: Candidate) -> Any:
+        outcome = await refresh_site(engine, found)
+        now = await sites.metadata(1)
+        await sites.merge(1, {"provision": now["provision"] | aside})
+        return outcome
+
+    monkeypatch.setattr("flows.sites.refresh_site", looked_at_again)
+    state = await sweep()
+    assert (state.name, await nothing_written(sites)) == ("Clean", True)
+    assert f"busy, left to the next sweep: {said}" in await report_of(state, prefect_api)
