@@ -7,6 +7,7 @@ Arguments shorten bounds first, so that a test need not wait for them at their f
 import asyncio
 import importlib
 import json
+import resource
 import sys
 from time import monotonic
 from typing import Any
@@ -34,7 +35,12 @@ def main(*changes: str) -> None:
         name, message = str(state.name), state.message or ""
     except Exception as error:  # noqa: BLE001  (an API that hangs takes no final state)
         name, message = type(error).__name__, str(error)
-    ended = {"name": name, "message": message, "seconds": monotonic() - started}
+    ended = {
+        "name": name,
+        "message": message,
+        "seconds": monotonic() - started,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
     print(json.dumps(ended), flush=True)
 
 

@@ -47,6 +47,7 @@ class Ended:
     name: str
     message: str
     seconds: float
+    peak_mib: float
     log: str
 
 
