@@ -82,6 +82,7 @@ async def role(
 @pytest.mark.guarantee(
     fault="an old site, and something that blinds the sweep to it or ties its hands",
     holds="the whole run ends Failed with what to do, and nothing is written",
+    guard="without the preflight, Clean on another function, Reaped on another index",
 )
 async def test_a_blinded_sweep_fails_and_says_by_what(
     role: None, sweep: Sweep, sites: Sites, blinds: list[str], said: str

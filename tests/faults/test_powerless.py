@@ -34,6 +34,7 @@ from tests.sites import Sites, site, stamp
 @pytest.mark.guarantee(
     fault="a trigger that swallows, restores or undoes the mark (G07)",
     holds="Incomplete, and the report says what to look for",
+    guard="without the look at what the UPDATE returns, a restored mark is not told as one",
 )
 async def test_a_trigger_that_ties_the_hands_makes_the_run_incomplete(
     sweep: Sweep, sites: Sites, prefect_api: str, ties: list[str], said: str
@@ -50,6 +51,7 @@ async def test_a_trigger_that_ties_the_hands_makes_the_run_incomplete(
 @pytest.mark.guarantee(
     fault="a row that somebody holds over three sweeps (G07)",
     holds="busy, and Incomplete from twice the threshold on; the report says who holds it",
+    guard="without the rule of twice the threshold, Clean for ever",
 )
 async def test_a_row_that_stays_held_makes_the_run_incomplete_in_the_end(
     sweep: Sweep, sites: Sites, prefect_api: str, database_url: str
@@ -72,6 +74,7 @@ async def test_a_row_that_stays_held_makes_the_run_incomplete_in_the_end(
 @pytest.mark.guarantee(
     fault="the platform takes the mark out after each sweep",
     holds="said from the first time on, and Incomplete from the second",
+    guard="without the rule, Reaped a third time",
 )
 async def test_a_mark_that_is_lost_again_and_again_is_not_green_for_ever(
     sweep: Sweep, sites: Sites
@@ -90,6 +93,7 @@ async def test_a_mark_that_is_lost_again_and_again_is_not_green_for_ever(
 @pytest.mark.guarantee(
     fault="a platform whose new stamps nobody can read: 40 of 40 (G16), encoded twice (G17)",
     holds="Failed, and they are listed; nothing is reaped",
+    guard="without `blindness`, Reaped: the one readable of 41",
 )
 async def test_a_sweep_that_can_read_few_of_the_stamps_is_not_green(
     sweep: Sweep, sites: Sites, prefect_api: str
@@ -110,6 +114,7 @@ async def test_a_sweep_that_can_read_few_of_the_stamps_is_not_green(
 @pytest.mark.guarantee(
     fault="the run's time is up in the middle (G32)",
     holds="no further site is begun; the rest is not reached, Incomplete; deliveries and report",
+    guard="without the look at the time, all 26 reaped",
 )
 async def test_a_run_whose_time_is_up_delivers_reports_and_says_what_it_did_not_reach(
     sweep: Sweep,
@@ -153,6 +158,7 @@ async def test_a_run_whose_time_is_up_delivers_reports_and_says_what_it_did_not_
 @pytest.mark.guarantee(
     fault="26 sites on hold, one before its deadline, three others old (G28, G29)",
     holds="three reaped; the others listed with their value",
+    guard="without `~HELD`, 29 are stuck and refused; without the deadline, four reaped",
 )
 async def test_holds_and_deadlines_are_kept_and_listed(
     sweep: Sweep, sites: Sites, prefect_api: str
@@ -183,6 +189,7 @@ async def test_holds_and_deadlines_are_kept_and_listed(
 @pytest.mark.guarantee(
     fault="an old site is put on hold, or given a deadline, between the look and the mark",
     holds="left alone, said, and green: nobody holds its row",
+    guard="without the condition in the UPDATE, reaped; without the second look, Incomplete",
 )
 async def test_a_hold_that_comes_after_the_look_is_kept_and_is_no_trouble(
     sweep: Sweep,

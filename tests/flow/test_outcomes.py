@@ -207,6 +207,7 @@ async def test_a_dry_run_over_the_cap_is_rehearsed_and_leaves_no_refusal(
 @pytest.mark.guarantee(
     fault="a worker whose clock is a day off (F20)",
     holds="Failed, and whose clock the Prefect server's agrees with; it decides about no site",
+    guard="with a tolerance of 50 days, Reaped",
 )
 async def test_a_worker_whose_clock_is_a_day_off_looks_at_nothing(
     sweep: Sweep, sites: Sites

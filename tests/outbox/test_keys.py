@@ -93,6 +93,7 @@ async def test_a_blank_key_is_none(owing: Owing, receiver: Receiver, key: str | 
 @pytest.mark.guarantee(
     fault="the signing key is replaced while retries of three days are under way (G21)",
     holds="while both are set, a receiver with either accepts the notice",
+    guard="with one signature, the receiver with the other key refuses it",
 )
 async def test_g21_a_rotation_has_two_signatures(owing: Owing, receiver: Receiver) -> None:
     new, ours = pair()
