@@ -1,6 +1,7 @@
 # Each target that needs the environment makes it first; `make` alone lists them.
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install lock run outage test audit bench lint format
@@ -26,7 +27,8 @@ outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusa
 	@$(BIN)/python -m deployments.outage
 
 test: lint ## everything that CI runs (a quarter of an hour)
-	$(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+	TESTS_TABLE=shop $(PYTEST) -m heart
 
 audit: $(VENV)/installed ## known vulnerabilities of what is locked, where a service can be asked
 	@sh tests/faults/audit.sh

@@ -20,7 +20,7 @@ from provisioning.failures import Source, fail_terminally
 from tasks.fail_stopped_run import fail_stopped_run
 from tests.chain.conftest import BOTH_VERSIONS, Clock, Provision
 from tests.chain.forge_server import LOST, TOKEN, ForgeServer, Spoilt
-from tests.sites import YOUNG, Sites, site, stamp
+from tests.sites import SITES, YOUNG, Sites, site, stamp
 
 pytestmark = pytest.mark.heart
 
@@ -295,7 +295,7 @@ async def test_a_row_that_somebody_holds_for_a_while_delays_a_step_and_fails_not
     run = asyncio.create_task(provision())
     await forge.until_asked("GET 100")
     with psycopg.connect(database_url) as holder:
-        holder.execute("SELECT 1 FROM sites FOR UPDATE")
+        holder.execute(f"SELECT 1 FROM {SITES} FOR UPDATE".encode())
         await asyncio.sleep(1.5)
     state = await run
     assert is_(state, "Live", StateType.COMPLETED), state.message

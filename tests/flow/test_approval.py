@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import StateType
 
 from tests.flow.conftest import Sweep
 from tests.flow.traces import events, flow_run, message, nothing_written, report_of, run_id
-from tests.sites import YOUNG, Sites, stamp
+from tests.sites import YOUNG, Sites, site, stamp
 
 pytestmark = pytest.mark.heart
 
@@ -119,8 +119,7 @@ async def test_an_approval_that_comes_too_late_says_how_many_others_are_stuck(
 async def test_a_note_stands_in_the_ledger_the_report_and_the_events(
     sweep: Sweep, sites: Sites, prefect_api: str
 ) -> None:
-    for site_id in range(3_000_000_001, 3_000_000_027):
-        await sites.add_started(site_id)
+    await sites.add_many(26)
     refused = str(run_id(await sweep()))
     note = "the resolver was down until 15:10 | see <INC-7>"
     state = await sweep(by_hand=True, approve_refusal=refused, note=note)
@@ -130,7 +129,7 @@ async def test_a_note_stands_in_the_ledger_the_report_and_the_events(
     )
     ledger = await sites.rows("SELECT DISTINCT note, by_person FROM terminal_failures")
     assert [tuple(row) for row in ledger] == [(note, True)]
-    (event,) = await events(prefect_api, "provision.site.3000000001")
+    (event,) = await events(prefect_api, f"provision.site.{site(1)}")
     assert event["payload"]["note"] == note
 
 
