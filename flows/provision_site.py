@@ -16,6 +16,7 @@ from prefect.states import Cancelled, Completed, Failed
 from pydantic import Field, StrictInt, StrictStr, WithJsonSchema
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from flows.leaving import leaving
 from provisioning import chain
 from provisioning.chain import age
 from provisioning.chain.forge import forge
@@ -87,9 +88,8 @@ async def provision_site(
         upstream = forge(config)
     except SettingsInvalid as error:
         return Failed(message=f"Nothing was started: {error}")
-    async with database(
-        config.database_url.get_secret_value(), pooled=config.database_pooled
-    ) as engine:
+    url = config.database_url.get_secret_value()
+    async with leaving(), database(url, pooled=config.database_pooled) as engine:
         return await provision(
             engine,
             upstream,
@@ -120,7 +120,7 @@ async def provision(
             duration(SWEEPS_AFTER),
         )
     try:
-        attempt = await begin_attempt(engine, site_id, flow_run.id, limit)
+        site_id, attempt = await begin_attempt(engine, site_id, flow_run.id, limit)
     except AlreadyInFlight as error:
         return Cancelled(name=DECLINED, message=f"Nothing was started: {error}.")
     except (UnknownSite, Unstampable) as error:

@@ -17,6 +17,7 @@ from prefect.states import Failed
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from flows.leaving import leaving
 from flows.refusing import refuse_to_act
 from flows.sites import Act, settle_all
 from flows.ui.alerts import tell_of_the_end
@@ -106,9 +107,8 @@ async def reap_stuck_provisions(
         config = settings()
     except SettingsInvalid as error:
         return Failed(message=f"Could not look: {error}")
-    async with database(
-        config.database_url.get_secret_value(), pooled=config.database_pooled
-    ) as engine:
+    url = config.database_url.get_secret_value()
+    async with leaving(), database(url, pooled=config.database_pooled) as engine:
         return await sweep(
             engine,
             threshold=timedelta(minutes=stuck_after_minutes),

@@ -146,5 +146,9 @@ class NotYet(Exception):
         super().__init__(why)
 
 
+class NotThere(NotYet):
+    """What was asked for is not there: not yet, or not any more."""
+
+
 class Unresolved(Exception):
     """The name has no address now. It may have one later."""

@@ -6,8 +6,9 @@ from prefect import Flow
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.logging.loggers import flow_run_logger
 
-from provisioning.chain import attempt_of, fail
+from provisioning.chain import attempt_of, fail, known_as
 from provisioning.database import database
+from provisioning.errors import UnknownSite
 from provisioning.outbox.notices import Told
 from provisioning.settings import settings
 
@@ -18,11 +19,14 @@ async def fail_stopped_run(flow: Flow[..., Any], flow_run: FlowRun, state: State
     Runs in the worker where the run's own process is gone. Where the worker is gone too it does
     not run at all, and the attempt is the sweep's.
     """
-    site_id = flow_run.parameters["site_id"]
     config = settings()
     async with database(
         config.database_url.get_secret_value(), pooled=config.database_pooled
     ) as engine:
+        try:
+            site_id = await known_as(engine, flow_run.parameters["site_id"])
+        except UnknownSite:
+            return
         attempt = await attempt_of(engine, site_id, str(flow_run.id))
         if attempt is None:
             return

@@ -5,7 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain import step as enter
 from provisioning.chain.polling import Time, until
-from provisioning.chain.upstream import Upstream, require_ready
+from provisioning.chain.upstream import Upstream, Watch
 from provisioning.schema import SiteId
 from tasks.policy import step
 
@@ -22,8 +22,4 @@ async def wait_until_installed(
     """Ask the upstream until the site is ready. Raises `GaveUp` when the time is up."""
     tell = get_run_logger().info
     await until(lambda: enter(engine, site_id, attempt, "install"), within=within, tell=tell)
-
-    async def ready() -> None:
-        require_ready(await upstream.read(upstream_id))
-
-    await until(ready, within=within, tell=tell)
+    await until(Watch(upstream, upstream_id).require_ready, within=within, tell=tell)

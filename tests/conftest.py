@@ -46,6 +46,14 @@ ROOT = Path(__file__).parent.parent
 _numbers = count(1)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is long, unless it is asked for by name."""
+    if "long" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[LocalPostgres]:
     """A server for the length of the session, on a unix socket."""

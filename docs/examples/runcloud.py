@@ -49,7 +49,7 @@ class RunCloud:
     async def read(self, upstream_id: str) -> UpstreamSite:
         """As `Upstream.read`."""
         path = f"{self._apps}/{upstream_id}"
-        return (await self.api.call("GET", path, _App, passing=[404])).site()
+        return (await self.api.call("GET", path, _App, may_be_missing=True)).site()
 
     @property
     def _apps(self) -> str:

@@ -5,15 +5,15 @@ final. The token reaches no text that leaves here.
 """
 
 import asyncio
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import httpx
 from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_core import from_json
 
-from provisioning.errors import NotYet, UpstreamRefused
+from provisioning.errors import NotThere, NotYet, UpstreamRefused
 from provisioning.http.retry_after import retry_after
 from provisioning.text import one_line
 
@@ -42,7 +42,7 @@ class Api:
         path: str,
         shape: type[Shape],
         *,
-        passing: Collection[int] = (),
+        may_be_missing: bool = False,
         **content: Any,
     ) -> Shape:
         """Ask once.
@@ -50,12 +50,14 @@ class Api:
         Args:
             path: below the API's URL, with its parts escaped.
             shape: what the answer must hold; what else is in it is passed over.
-            passing: answers that pass by themselves for this question, beside those that always do.
+            may_be_missing: whether 404 may pass by itself, as for a thing that is being made.
             content: the query (`params`) and the body (`json`), as httpx takes them.
 
         Raises:
-            NotYet: the same question may be answered later. So may one that was accepted with an
-                answer that can't be read: what it made shows when it is looked for.
+            NotYet: the same question may be answered later. So may one that was answered with a
+                page of something in between, which is no JSON; and one that was accepted with an
+                answer of another shape: what it made shows when it is looked for.
+            NotThere: a `NotYet` for 404, where that may pass.
             UpstreamRefused: asking again would not change the answer.
         """
         what = f"{method} /{path}"
@@ -69,21 +71,27 @@ class Api:
                 httpx.AsyncClient(base_url=self.url, headers=headers, timeout=CALL_SECONDS) as http,
             ):
                 response = await http.request(method, path, **content)
-        except (TimeoutError, httpx.TransportError) as error:
+        except (TimeoutError, httpx.RequestError) as error:
             raise NotYet(
                 f"the upstream gave no answer to {what} ({type(error).__name__})"
             ) from None
         answered = f"the upstream answered {response.status_code} to {what}"
-        if _passes(response.status_code) or response.status_code in passing:
+        if may_be_missing and response.status_code == httpx.codes.NOT_FOUND:
+            raise NotThere(f"{answered}: {self._told(response)}")
+        if _passes(response.status_code):
             raise NotYet(f"{answered}: {self._told(response)}", wish(response, datetime.now(UTC)))
         if not response.is_success:
             raise UpstreamRefused(f"{answered}: {self._told(response)}")
         try:
-            return shape.model_validate_json(response.content)
+            return shape.model_validate(from_json(response.content))
         except ValidationError:
             verdict = NotYet if method == "POST" else UpstreamRefused
             raise verdict(
                 f"the upstream's answer to {what} has another shape: {self._told(response)}"
+            ) from None
+        except ValueError:
+            raise NotYet(
+                f"the upstream's answer to {what} is no JSON: {self._told(response)}"
             ) from None
 
     def _told(self, response: httpx.Response) -> str:
@@ -106,5 +114,5 @@ def wish(response: httpx.Response, now: datetime) -> timedelta:
     reset = response.headers.get("x-ratelimit-reset", "")
     if asked or response.status_code != httpx.codes.TOO_MANY_REQUESTS or not reset.isdecimal():
         return asked
-    left = timedelta(seconds=min(int(reset) - now.timestamp(), LONGEST_RESET.total_seconds()))
+    left = timedelta(seconds=min(float(reset) - now.timestamp(), LONGEST_RESET.total_seconds()))
     return max(left, timedelta(0))

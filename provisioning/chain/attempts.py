@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, bindparam, not_, select, update
+from sqlalchemy import ColumnElement, Text, bindparam, cast, not_, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.chain.documents import (
@@ -84,6 +84,22 @@ async def begin(
             .returning(STARTED),
         )
         return began[0] if began else await _resumed(connection, site_id, run_id)
+
+
+async def known_as(engine: AsyncEngine, site_id: SiteId) -> str:
+    """The id as the database writes it, which ids of failures and notices are derived from.
+
+    A person may have typed it otherwise: a uuid in capital letters, a number with zeros before it.
+
+    Raises:
+        UnknownSite, DatabaseError: as in `begin`.
+    """
+    query = select(cast(sites.c.id, Text)).where(row_of(site_id))
+    async with autocommit(engine) as connection:
+        row = await row_at(connection, site_id, query)
+    if row is None:
+        raise _unknown(site_id)
+    return str(row[0])
 
 
 async def step(engine: AsyncEngine, site_id: SiteId, attempt: str, name: str) -> Progress:
@@ -178,7 +194,7 @@ async def _resumed(connection: Connection, site_id: SiteId, run_id: str | None) 
         ).where(row_of(site_id)),
     )
     if row is None:
-        raise UnknownSite(f"there is no site {site_id}")
+        raise _unknown(site_id)
     if not row.stampable:
         raise Unstampable(
             f"the metadata of site {site_id}, or its `provision` or `health_check`, is not a JSON "
@@ -191,6 +207,10 @@ async def _resumed(connection: Connection, site_id: SiteId, run_id: str | None) 
             "itself, or by the sweep"
         )
     return attempt
+
+
+def _unknown(site_id: SiteId) -> UnknownSite:
+    return UnknownSite(f"there is no site {one_line(str(site_id)) or repr(site_id)}")
 
 
 def _progress(row: Any) -> Progress:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     case,
     cast,
     exists,
+    false,
     func,
     literal_column,
     not_,
@@ -26,7 +27,15 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from provisioning import claims
 from provisioning.chain.upstream import Claim
 from provisioning.schema import SiteId, notices, row_of, sites, terminal_failures
-from provisioning.stamps import DEADLINE_INSTANT, IN_FLIGHT, STARTED, STARTED_INSTANT, at, iso
+from provisioning.stamps import (
+    DEADLINE,
+    DEADLINE_INSTANT,
+    IN_FLIGHT,
+    STARTED,
+    STARTED_INSTANT,
+    at,
+    iso,
+)
 from provisioning.text import storable
 
 GRACE = timedelta(minutes=2)
@@ -37,6 +46,9 @@ RUN_ID = at("provision,run_id")
 _EMPTY = literal_column("'{}'::jsonb", JSONB)
 _PROVISION = sites.c.metadata["provision"]
 _HEALTH_CHECK = sites.c.metadata["health_check"]
+
+_OWN_DEADLINE = func.coalesce(at("provision,own_deadline") == DEADLINE, false())
+"""Whether the attempt that stands there set the deadline itself: then it ends with that attempt."""
 
 PROGRESS = (
     sites.c.domain,
@@ -72,9 +84,10 @@ def begun(run_id: str | None, limit: timedelta | None) -> ColumnElement[Any]:
     names = _document(
         started_at=func.coalesce(now, a_moment_later),
         run_id=cast(run_id and storable(run_id), Text),
-        deadline=_deadline(limit),
+        **_deadline(limit),
     )
-    past = _without(_object(_PROVISION), "step", "step_at", "run_id")
+    past = _without(_object(_PROVISION), "step", "step_at", "run_id", "own_deadline")
+    past = case((_OWN_DEADLINE, _without(past, "deadline")), else_=past)
     kept = case(
         (and_(claims.OF_THIS_ROW, not_(_TORN_DOWN)), past),
         else_=_without(past, "upstream_id", "upstream_by"),
@@ -124,11 +137,13 @@ def completed() -> ColumnElement[Any]:
     return _join(sites.c.metadata, _document(health_check=_join(_object(_HEALTH_CHECK), done)))
 
 
-def _deadline(limit: timedelta | None) -> ColumnElement[Any]:
+def _deadline(limit: timedelta | None) -> dict[str, ColumnElement[Any]]:
+    """The deadline of an attempt with a limit, and that one which it set itself."""
     if limit is None:
-        return nothing()
-    own = func.clock_timestamp() + (limit + GRACE)
-    return iso(func.greatest(DEADLINE_INSTANT, own))
+        return {}
+    own = func.statement_timestamp() + (limit + GRACE)  # the same instant, however often it is read
+    platforms = case((not_(_OWN_DEADLINE), DEADLINE_INSTANT))
+    return {"deadline": iso(func.greatest(platforms, own)), "own_deadline": iso(own)}
 
 
 _TORN_DOWN = exists(

@@ -5,10 +5,11 @@ docs/upstreams.md says where each shape comes from.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from pydantic import BaseModel
+import httpx
+from pydantic import BaseModel, StringConstraints, model_validator
 
 from provisioning.chain.api import Api
 from provisioning.chain.domains import same_host
@@ -18,6 +19,8 @@ from provisioning.settings import WHERE_TO_SET_IT, Settings
 
 PAGES = 50
 """Of sites that are looked through for a domain; more is a filter that does not filter."""
+
+FORGE_ITSELF = b"forge.laravel.com"
 
 STANDINGS = {
     "creating": Standing.COMING,
@@ -54,24 +57,43 @@ def forge(config: Settings) -> Upstream:
         )
     if config.upstream_organization:
         return Forge(api, config.upstream_organization, server)
+    if httpx.URL(api.url).raw_host == FORGE_ITSELF and not first_version:
+        raise SettingsInvalid(
+            "PROVISION_UPSTREAM_ORGANIZATION not set, without which Forge's API of today takes "
+            f"nothing. {WHERE_TO_SET_IT}"
+        )
     return ForgeV1(api, server)
 
 
-class _Attributes(BaseModel):
-    name: str
-    status: str | None = None
+class _Object(BaseModel):
+    """What is null in an answer counts as missing: for a new site, much of it is."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {name: value for name, value in data.items() if value is not None}
 
 
-class _Identifier(BaseModel):
+_Id = int | Annotated[str, StringConstraints(min_length=1)]
+
+
+class _Attributes(_Object):
+    name: str = ""
+    status: Any = None
+
+
+class _Identifier(_Object):
     type: str = ""
-    id: int | str
+    id: _Id
 
 
-class _Related(BaseModel):
+class _Related(_Object):
     data: list[_Identifier] = []
 
 
-class _Relationships(BaseModel):
+class _Relationships(_Object):
     tags: _Related = _Related()
 
 
@@ -84,21 +106,18 @@ class _Included(_Identifier):
     attributes: dict[str, Any] = {}
 
 
-class _Meta(BaseModel):
-    next_cursor: str | None = None
+class _Meta(_Object):
+    next_cursor: int | str = ""
 
 
-class _Document(BaseModel):
+class _Document(_Object):
     included: list[_Included] = []
 
     def site(self, resource: _Resource) -> UpstreamSite:
         """The resource, with the names of its tags as its marks."""
-        names = {
-            str(tag.id): str(tag.attributes.get("name"))
-            for tag in self.included
-            if tag.type == "tags"
-        }
-        marks = {names.get(str(tag.id), "") for tag in resource.relationships.tags.data}
+        names = {(it.type, str(it.id)): str(it.attributes.get("name", "")) for it in self.included}
+        tags = resource.relationships.tags.data
+        marks = {names.get((tag.type, str(tag.id)), "") for tag in tags}
         return _site(resource.id, resource.attributes.status, frozenset(marks))
 
 
@@ -126,12 +145,17 @@ class Forge:
         """As `Upstream.find`, page by page. The filter finds parts of names as well."""
         found: list[UpstreamSite] = []
         query: dict[str, Any] = {"filter[name]": domain, "include": "tags", "page[size]": 100}
-        for _ in range(PAGES):
+        cursors = set[int | str]()
+        while len(cursors) < PAGES:
             page = await self.api.call("GET", self._of_server, _Page, params=query)
             found += [page.site(it) for it in page.data if same_host(it.attributes.name, domain)]
-            if not page.meta.next_cursor:
+            cursor = page.meta.next_cursor
+            if not cursor:
                 return found
-            query |= {"page[cursor]": page.meta.next_cursor}
+            if cursor in cursors:
+                raise UpstreamRefused("the upstream's list of sites leads back to an earlier page")
+            cursors.add(cursor)
+            query |= {"page[cursor]": cursor}
         raise UpstreamRefused(f"the upstream has more than {PAGES} pages of sites with this domain")
 
     async def create(self, domain: str, marker: str) -> UpstreamSite:
@@ -150,24 +174,24 @@ class Forge:
     async def read(self, upstream_id: str) -> UpstreamSite:
         """As `Upstream.read`. For a moment after its create a site is not known under its id."""
         path = f"orgs/{_part(self.organization)}/sites/{_part(upstream_id)}"
-        return (await self.api.call("GET", path, _One, passing=[404])).only()
+        return (await self.api.call("GET", path, _One, may_be_missing=True)).only()
 
     @property
     def _of_server(self) -> str:
         return f"orgs/{_part(self.organization)}/servers/{_part(self.server)}/sites"
 
 
-class _SiteV1(BaseModel):
-    id: int | str
-    name: str
-    status: str | None = None
+class _SiteV1(_Object):
+    id: _Id
+    name: str = ""
+    status: Any = None
 
 
-class _OneV1(BaseModel):
+class _OneV1(_Object):
     site: _SiteV1
 
 
-class _ManyV1(BaseModel):
+class _ManyV1(_Object):
     sites: list[_SiteV1]
 
 
@@ -195,7 +219,7 @@ class ForgeV1:
     async def read(self, upstream_id: str) -> UpstreamSite:
         """As `Upstream.read`. For a moment after its create a site is not known under its id."""
         path = f"{self._sites}/{_part(upstream_id)}"
-        site = (await self.api.call("GET", path, _OneV1, passing=[404])).site
+        site = (await self.api.call("GET", path, _OneV1, may_be_missing=True)).site
         return _site(site.id, site.status)
 
     @property
@@ -203,9 +227,10 @@ class ForgeV1:
         return f"servers/{_part(self.server)}/sites"
 
 
-def _site(id_: int | str, status: str | None, marks: frozenset[str] = frozenset()) -> UpstreamSite:
-    standing = STANDINGS.get(status, Standing.UNKNOWN) if status else Standing.COMING
-    return UpstreamSite(str(id_), status or "none", standing, marks)
+def _site(id_: int | str, status: Any, marks: frozenset[str] = frozenset()) -> UpstreamSite:
+    word = "" if status is None else str(status)
+    standing = STANDINGS.get(word, Standing.UNKNOWN) if word else Standing.COMING
+    return UpstreamSite(str(id_), word or "none", standing, marks)
 
 
 def _part(text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from provisioning.errors import NotYet, UpstreamRefused
+from provisioning.errors import NotThere, NotYet, UpstreamRefused
 from provisioning.text import one_line
 
 
@@ -57,7 +57,7 @@ class Upstream(Protocol):
         """Begin to make a site, and mark it, where that can be. It may exist without an answer."""
 
     async def read(self, upstream_id: str) -> UpstreamSite:
-        """The site as it is now."""
+        """The site as it is now. `NotThere` where it is not known under this id."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,31 @@ async def find_or_create(upstream: Upstream, domain: str, claim: Claim) -> Upstr
         if late:
             return late
         raise
+
+
+@dataclass
+class Watch:
+    """One site, looked at again and again until it is ready."""
+
+    upstream: Upstream
+    upstream_id: str
+    seen: bool = False
+
+    async def require_ready(self) -> None:
+        """As `require_ready`, for the site as it is now.
+
+        Raises:
+            NotYet, UpstreamRefused: as `require_ready`, and as the upstream; but a site that was
+                seen and is not there any more does not come back.
+        """
+        try:
+            site = await self.upstream.read(self.upstream_id)
+        except NotThere as error:
+            if not self.seen:
+                raise
+            raise UpstreamRefused(f"{error}, so somebody has removed it") from None
+        self.seen = True
+        require_ready(site)
 
 
 def require_ready(site: UpstreamSite) -> None:

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 from prefect.client.schemas.objects import State
+from pydantic import SecretStr
 
 from flows.provision_site import provision_site
 from provisioning.chain import polling
+from provisioning.chain.api import Api
+from provisioning.chain.forge import Forge, ForgeV1
+from provisioning.chain.upstream import Upstream
 from tests.chain.forge_server import ORGANIZATION, SERVER, TOKEN, ForgeServer, ForgeV1Server
 from tests.chain.stub_server import StubServer, serving
 from tests.sites import Sites, site
@@ -24,6 +28,19 @@ def forge(request: pytest.FixtureRequest) -> Iterator[StubServer]:
     """An upstream that makes every site at once; Forge as it is today, unless a test says so."""
     with serving(getattr(request, "param", ForgeServer)) as forge:
         yield forge
+
+
+def client_of(forge: StubServer, token: str = TOKEN) -> Upstream:
+    """A client of that upstream, in the version that it speaks."""
+    if isinstance(forge, ForgeV1Server):
+        return ForgeV1(Api(f"{forge.url}/api/v1", SecretStr(token)), SERVER)
+    return Forge(Api(f"{forge.url}/api", SecretStr(token)), ORGANIZATION, SERVER)
+
+
+@pytest.fixture
+def client(forge: StubServer) -> Upstream:
+    """A client of the test's upstream."""
+    return client_of(forge)
 
 
 @pytest.fixture

@@ -310,6 +310,34 @@ async def test_a_deadline_that_the_platform_set_further_ahead_stays(
     assert (await sites.metadata(1))["provision"]["deadline"] == "2099-01-01T00:00:00.000000Z"
 
 
+async def test_a_deadline_that_an_attempt_set_itself_ends_with_it(
+    engine: AsyncEngine, sites: Sites
+) -> None:
+    """Otherwise a limit of a day, given once, keeps the sweep off the short attempts after it."""
+    await sites.add(1, {})
+    first = await begin(engine, site(1), limit=timedelta(days=1))
+    await fail(engine, site(1), first, "chain: no", teardown=False)
+    second = await begin(engine, site(1), limit=LIMIT)
+    assert await deadline(sites) == 42 * 60
+    await fail(engine, site(1), second, "chain: no", teardown=False)
+    await begin(engine, site(1))
+    assert await deadline(sites) is None
+
+
+async def test_a_deadline_that_the_platform_sets_in_mid_attempt_stays(
+    engine: AsyncEngine, sites: Sites
+) -> None:
+    await sites.add(1, {})
+    attempt = await begin(engine, site(1), limit=LIMIT)
+    await sites.run(
+        "UPDATE sites SET metadata = jsonb_set(metadata, '{provision,deadline}',"
+        " '\"2099-01-01T00:00:00Z\"')"
+    )
+    await complete(engine, site(1), attempt)
+    await begin(engine, site(1), limit=LIMIT)
+    assert (await sites.metadata(1))["provision"]["deadline"] == "2099-01-01T00:00:00.000000Z"
+
+
 async def test_without_a_limit_no_deadline_is_stamped_and_none_taken_away(
     engine: AsyncEngine, sites: Sites
 ) -> None:

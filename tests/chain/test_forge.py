@@ -23,23 +23,12 @@ from provisioning.chain.upstream import (
 )
 from provisioning.errors import NotYet, SettingsInvalid, UpstreamRefused
 from provisioning.settings import Settings
-from tests.chain.conftest import BOTH_VERSIONS
-from tests.chain.forge_server import LOST, ORGANIZATION, SERVER, TOKEN, ForgeV1Server, Spoilt
+from tests.chain.conftest import BOTH_VERSIONS, client_of
+from tests.chain.forge_server import LOST, SERVER, TOKEN, ForgeV1Server, Spoilt
 from tests.chain.stub_server import StubServer
 
 DOMAIN = "shop-1.example"
 CLAIM = Claim("3000000001", "2025-01-15T14:00:00.000000Z", DOMAIN)
-
-
-def client_of(forge: StubServer, token: str = TOKEN) -> Upstream:
-    if isinstance(forge, ForgeV1Server):
-        return ForgeV1(Api(f"{forge.url}/api/v1", SecretStr(token)), SERVER)
-    return Forge(Api(f"{forge.url}/api", SecretStr(token)), ORGANIZATION, SERVER)
-
-
-@pytest.fixture
-def client(forge: StubServer) -> Upstream:
-    return client_of(forge)
 
 
 async def make(client: Upstream) -> UpstreamSite:
@@ -82,8 +71,8 @@ async def test_a_domain_is_found_on_whatever_page_it_is(
 async def test_an_upstream_whose_pages_never_end_is_left(
     forge: StubServer, client: Upstream
 ) -> None:
-    page = '{"data": [], "meta": {"next_cursor": "again"}}'
-    forge.spoil("GET", *[Spoilt(200, body=page)] * 60)
+    pages = [f'{{"data": [], "meta": {{"next_cursor": "{n}"}}}}' for n in range(60)]
+    forge.spoil("GET", *[Spoilt(200, body=page) for page in pages])
     with pytest.raises(UpstreamRefused, match="more than 50 pages"):
         await client.find(DOMAIN, CLAIM.marker)
 
@@ -98,12 +87,14 @@ async def test_a_lost_answer_to_the_create_makes_no_second_site(
     assert len(forge.sites) == forge.creates() == 1
 
 
-@pytest.mark.parametrize("body", ["", "{}", '{"message": "Accepted"}'])
+@pytest.mark.parametrize(
+    "body", ["", "{}", '{"message": "Accepted"}', '{"data": null}', '{"data": {"id": ""}}']
+)
 async def test_an_accepted_create_without_a_site_in_its_answer_is_a_lost_answer(
     forge: StubServer, client: Upstream, body: str
 ) -> None:
     forge.spoil("POST", Spoilt(202, body=body))
-    with pytest.raises(NotYet, match="has another shape"):
+    with pytest.raises(NotYet, match="has another shape" if body else "is no JSON"):
         await make(client)
 
 
@@ -168,7 +159,7 @@ async def test_a_site_that_is_not_known_under_its_id_yet_is_asked_for_again(
 
 
 @BOTH_VERSIONS
-@pytest.mark.parametrize("body", ["", "<html>", "[]", '{"data": {"id": 1}}', '{"sites": {}}'])
+@pytest.mark.parametrize("body", ["[]", "null", "5", '{"data": {"id": 1}}', '{"sites": {}}'])
 async def test_an_answer_of_another_shape_is_final(
     forge: StubServer, client: Upstream, body: str
 ) -> None:
@@ -213,6 +204,14 @@ NOW = datetime(2025, 1, 15, 15, 30, tzinfo=UTC)
         pytest.param(429, {"x-ratelimit-reset": str(int(NOW.timestamp()) + 31)}, 31, id="reset"),
         pytest.param(429, {"x-ratelimit-reset": str(int(NOW.timestamp()) - 31)}, 0, id="past"),
         pytest.param(429, {"x-ratelimit-reset": "9" * 30}, 300, id="a clock that is wrong"),
+        pytest.param(429, {"x-ratelimit-reset": "9" * 5000}, 300, id="too many digits"),
+        pytest.param(429, {"x-ratelimit-reset": "-31"}, 0, id="a reset before 1970"),
+        pytest.param(503, {"retry-after": "Wed, 15 Jan 2025 15:31:00 GMT"}, 60, id="a date"),
+        pytest.param(503, {"retry-after": "Wed, 15 Jan 2025 15:00:00 GMT"}, 0, id="a past date"),
+        pytest.param(503, {"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, 86400, id="far ahead"),
+        pytest.param(503, {"retry-after": "-5"}, 0, id="negative"),
+        pytest.param(503, {"retry-after": "1e9"}, 0, id="no digits alone"),
+        pytest.param(503, {"retry-after": "9" * 5000}, 0, id="absurd"),
         pytest.param(429, {"x-ratelimit-reset": "soon"}, 0, id="no number"),
         pytest.param(503, {"x-ratelimit-reset": str(int(NOW.timestamp()) + 31)}, 0, id="no limit"),
         pytest.param(429, {}, 0, id="nothing said"),
@@ -236,14 +235,14 @@ async def test_the_token_is_in_no_error_log_or_repr(
 
 
 @BOTH_VERSIONS
-@pytest.mark.parametrize("status", [*STANDINGS, None, "Installed", "brewing", "🦆\n"])
+@pytest.mark.parametrize("status", [*STANDINGS, None, "", "Installed", "brewing", "🦆\n", 5, ["x"]])
 async def test_a_status_means_what_forge_means_by_it(
     forge: StubServer, client: Upstream, status: Any
 ) -> None:
     forge.sites.append({"id": 100, "name": DOMAIN})
     forge.status = status
     site = await client.read("100")
-    known = STANDINGS.get(status, Standing.UNKNOWN) if status else Standing.COMING
+    known = STANDINGS.get(str(status), Standing.UNKNOWN) if status else Standing.COMING
     assert site.standing is known
 
 
@@ -284,6 +283,15 @@ def test_an_organization_means_forge_as_it_is_today() -> None:
     assert isinstance(forge_of(Settings(**UPSTREAM, upstream_url=f"{url}/v1")), ForgeV1)
     with pytest.raises(SettingsInvalid, match=r"ends in /v1, which knows no .*_ORGANIZATION"):
         forge_of(Settings(**UPSTREAM, upstream_url=f"{url}/v1/", upstream_organization="acme"))
+
+
+def test_forge_itself_is_spoken_to_as_it_is_today_or_not_at_all() -> None:
+    own = "https://FORGE.laravel.com/api/"
+    with pytest.raises(SettingsInvalid, match=r"^PROVISION_UPSTREAM_ORGANIZATION not set"):
+        forge_of(Settings(**UPSTREAM, upstream_url=own))
+    assert isinstance(forge_of(Settings(**UPSTREAM, upstream_url=f"{own}v1")), ForgeV1)
+    other = "https://forge.example/api"
+    assert isinstance(forge_of(Settings(**UPSTREAM, upstream_url=other)), ForgeV1)
 
 
 @pytest.mark.parametrize(

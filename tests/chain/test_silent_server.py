@@ -1,0 +1,87 @@
+"""A Prefect server that stops answering in mid-chain, under the settings of the deployment."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, PREFECT_CLIENT_RETRY_JITTER_FACTOR
+
+from flows.leaving import LEAVE_AFTER
+from tests.chain.stub_server import StubServer
+from tests.conftest import ROOT
+from tests.faults.test_bounds import HangingApi
+from tests.sites import Sites
+
+SITE = 3_000_000_001
+A_MOMENT = 15.0
+"""Seconds for a process to do its work, and to leave, on a busy machine."""
+
+
+def deployed_environment() -> dict[str, str]:
+    """What the deployment of the chain sets for its runs."""
+    project = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+    (chain,) = (d for d in project["deployments"] if d["entrypoint"].endswith(".provision_site"))
+    environment: dict[str, str] = chain["work_pool"]["job_variables"]["env"]
+    return environment
+
+
+def test_the_end_of_a_run_is_told_before_its_process_leaves() -> None:
+    """One call, which Prefect tries again, and again."""
+    seconds = float(deployed_environment()["PREFECT_API_REQUEST_TIMEOUT"])
+    tries = PREFECT_CLIENT_MAX_RETRIES.value() + 1
+    pauses = sum(2.0**n for n in range(1, tries)) * (1 + PREFECT_CLIENT_RETRY_JITTER_FACTOR.value())
+    assert tries * seconds + pauses < LEAVE_AFTER
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("leaves_after", [20.0, pytest.param(LEAVE_AFTER, marks=pytest.mark.long)])
+@pytest.mark.guarantee(
+    fault="a Prefect server that stops answering in mid-chain",
+    holds="the site goes live all the same, and the process ends within its bound after that",
+    guard="leaving: without it, the process was there N s after its work",
+)
+async def test_a_server_that_stops_answering_changes_nothing_for_the_site(
+    sites: Sites,
+    forge: StubServer,
+    upstream_environment: pytest.MonkeyPatch,
+    prefect_api: str,
+    tmp_path: Path,
+    leaves_after: float,
+) -> None:
+    await sites.add(SITE, {}, domain="shop.example")
+    forge.status = "installing"
+    api = HangingApi(prefect_api)
+    upstream_environment.setenv("PREFECT_API_URL", api.url)
+    for name, value in deployed_environment().items():
+        upstream_environment.setenv(name, value)
+    with (tmp_path / "log").open("w") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.chain.one_chain", str(SITE), str(leaves_after)),
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        await forge.until_asked("GET 100")
+        api.hanging.set()
+        hung = time.monotonic()
+        forge.status = "installed"
+        while not (await sites.metadata(SITE)).get("health_check", {}).get("completed_at"):
+            assert process.returncode is None, (tmp_path / "log").read_text()
+            await asyncio.sleep(0.5)
+        live = time.monotonic()
+        await process.wait()
+        ended = time.monotonic()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        api.close()
+    print(f"live after {live - hung:.0f} s, ended {ended - live:.0f} s after that")
+    print((tmp_path / "log").read_text())
+    assert live - hung < A_MOMENT
+    assert ended - live < leaves_after + A_MOMENT
+    assert process.returncode == 1, "nobody knows of its end"
