@@ -17,8 +17,7 @@ from prefect.events.schemas.automations import Automation
 from deployments.automations import BLOCK_VARIABLE, apply, load
 from deployments.errors import StackError
 from deployments.sweeps import DEPLOYMENT
-from flows.ui.alerts import EVENT
-from provisioning.sweep.result import Ending
+from flows.ui.alerts import ALERT, ENDED
 from tests.production import ROOT
 
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
@@ -73,7 +72,7 @@ def test_a_notification_block_gets_subject_and_body(client: SyncPrefectClient) -
     apply(client, load(), "slack-webhook/oncall")
     (action,) = present(client, SILENCE).actions
     assert isinstance(action, SendNotification)
-    assert action.subject.startswith("No sweep of {{ firing.triggering_labels")
+    assert action.subject.startswith("No sweep of {{ deployment.name }} has ended")
     assert done(apply(client, load(), None)) == {"unchanged"}
 
 
@@ -132,16 +131,10 @@ def trigger(name: str) -> dict[str, Any]:
     return found
 
 
-def expected(name: str) -> set[str]:
-    return {event.removeprefix("prefect.flow-run.") for event in trigger(name)["expect"]}
-
-
-def test_each_state_in_which_a_sweep_ends_is_expected_by_the_right_automations() -> None:
-    red = {ending.value for ending in Ending if ending.red} | {"Failed", "TimedOut", "Crashed"}
-    ends = red | {"Clean", "Reaped"}
-    assert trigger(PERSON)["expect"] == [EVENT]
-    assert expected(SILENCE) == expected(OVER) == ends - {"Crashed"}, "a crash is no end"
-    assert expected(CRASHED) == {"Crashed"}
+def test_each_automation_waits_for_what_tells_its_situation() -> None:
+    assert trigger(PERSON)["expect"] == [ALERT]
+    assert trigger(SILENCE)["expect"] == trigger(OVER)["expect"] == [ENDED], "a crash is no end"
+    assert trigger(CRASHED)["expect"] == ["prefect.flow-run.Crashed"]
     assert trigger(CRASHED)["after"] == trigger(OVER)["expect"]
     assert trigger(OVER)["after"] == trigger(CRASHED)["expect"]
 
@@ -163,6 +156,6 @@ def test_the_flows_that_are_watched_are_ours() -> None:
     flows = [deployment["entrypoint"].rsplit(".", 1)[1] for deployment in DEPLOYMENTS]
     watched = trigger(LOST)["match_related"]["prefect.resource.name"]
     assert watched == [flow.replace("_", "-") for flow in flows]
-    for name in (CRASHED, OVER, SILENCE):
+    for name in (CRASHED, OVER):
         watched = trigger(name)["match_related"]["prefect.resource.name"]
         assert watched == DEPLOYMENT.split("/")[0]

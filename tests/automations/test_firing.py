@@ -2,17 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from copy import deepcopy
 from datetime import datetime
 from itertools import cycle
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient
 
 from deployments.automations import apply, load
-from tests.automations.conftest import Receiver
+from tests.automations.conftest import End, Receiver, end_a_sweep
 from tests.automations.test_applying import CRASHED, LOST, OVER, PERSON, SILENCE
 from tests.flow.conftest import Sweep
 from tests.production import Production, until
@@ -29,75 +29,54 @@ def entries(*names: str, within: dict[str, int]) -> list[dict[str, Any]]:
     return chosen
 
 
-async def test_the_dead_mans_switch_is_silent_while_sweeps_end_and_fires_when_they_stop(
-    production: Production, client: SyncPrefectClient, alert_block: str, receiver: Receiver
-) -> None:
-    apply(client, entries(SILENCE, within={SILENCE: 10}), alert_block)
-    endings = cycle(
-        [
-            ("COMPLETED", "Clean"),
-            ("COMPLETED", "Reaped"),
-            ("FAILED", "Refused"),
-            ("FAILED", "Failed"),
-        ]
-    )
-    alive = time.monotonic() + 24
-    while time.monotonic() < alive:
-        end_a_sweep(production, *next(endings))
-        await asyncio.sleep(2)
-    assert receiver.texts == []
-
-    silent = time.monotonic()
-    while time.monotonic() < silent + 50:
-        for name in ("Rehearsed", "Crashed"):
-            kind = "COMPLETED" if name == "Rehearsed" else "CRASHED"
-            end_a_sweep(production, kind, name)  # which are no sweeps that looked for us
-        await asyncio.sleep(2)
-    assert len(receiver.texts) == 1, "once a silence"
-    text = receiver.texts
-    assert text[0].startswith("No sweep of every-5-minutes has ended for 15 minutes\nNobody looks")
-    assert "/automations/automation/" in text[0]
-
-
-async def test_the_switch_of_each_region_hears_its_own_sweeps_alone(
+@pytest.mark.guarantee(
+    fault="the sweeps of one deployment stop, while those of another go on",
+    holds="one alert, which names the silent one; no dry run, approval or crash takes the place of "
+    "a sweep",
+    guard="dry runs tell of no end: with that taken out no alert comes",
+)
+async def test_the_switch_tells_once_of_a_silence_and_of_each_deployment_alone(
     production: Production,
     client: SyncPrefectClient,
     alert_block: str,
     receiver: Receiver,
-    another_region: str,
+    regions: tuple[str, str],
 ) -> None:
-    apply(client, entries(SILENCE, within={SILENCE: 10}), alert_block)
+    apply(client, entries(SILENCE, within={SILENCE: 20}), alert_block)
+    north, south = regions
+    ends: cycle[End] = cycle(
+        [
+            ("COMPLETED", "Clean", {}),
+            ("COMPLETED", "Reaped", {}),
+            ("FAILED", "Refused", {}),
+            ("FAILED", "Failed", {}),
+        ]
+    )
+    no_ends: cycle[End] = cycle(
+        [
+            ("COMPLETED", "Rehearsed", {"dry_run": True}),
+            ("FAILED", "Failed", {"dry_run": True}),
+            ("FAILED", "Failed", {"approve_refusal": str(uuid4())}),
+            ("CRASHED", "Crashed", {}),
+        ]
+    )
     started = time.monotonic()
-    end_a_sweep(production, "COMPLETED", "Clean")
-    while time.monotonic() < started + 40:
-        end_a_sweep(production, "COMPLETED", "Clean", another_region)
-        await asyncio.sleep(2)
-    assert len(receiver.texts) == 1, receiver.texts
+    while time.monotonic() < started + 25:
+        for region in regions:
+            await end_a_sweep(production, region, next(ends))
+        await asyncio.sleep(1.5)
+    assert receiver.texts == [], "both are alive"
+
+    while time.monotonic() < started + 75:
+        await end_a_sweep(production, north, next(no_ends))
+        await end_a_sweep(production, south, next(ends))
+        await asyncio.sleep(1.5)
+    silent = "No sweep of {} has ended for 15 minutes\nNobody looks for stuck"
     (text,) = receiver.texts
-    assert text.startswith("No sweep of every-5-minutes has ended for 15 minutes\n")
-    while len(receiver.texts) < 2:
-        assert time.monotonic() < started + 80, "it fires for the other one, too"
-        await asyncio.sleep(1)
-    assert receiver.texts[1].startswith("No sweep of another-region has ended for 15 minutes\n")
-
-
-@pytest.fixture
-def another_region(production: Production) -> Iterator[str]:
-    """The id of a second deployment of the sweep."""
-    flow_id = production.deployment["flow_id"]
-    made = production.post("/deployments/", {"name": "another-region", "flow_id": flow_id})
-    yield made["id"]
-    production.http.delete(f"/deployments/{made['id']}").raise_for_status()
-
-
-def end_a_sweep(
-    production: Production, kind: str, name: str, deployment: str | None = None
-) -> None:
-    """A run of the sweep that ends in that state, as the server sees one."""
-    deployment = deployment or production.deployment["id"]
-    run = production.post(f"/deployments/{deployment}/create_flow_run", {"name": "made by a test"})
-    state = {"type": kind, "name": name}
-    production.post(f"/flow_runs/{run['id']}/set_state", {"state": state, "force": True})
+    assert text.startswith(silent.format("north")), "once a silence"
+    assert "/automations/automation/" in text
+    await until(lambda: len(receiver.texts) == 2, 40)
+    assert receiver.texts[1].startswith(silent.format("south"))
 
 
 async def test_a_refusal_and_a_lost_worker_alert_a_person_and_nothing_else_does(
@@ -144,6 +123,36 @@ async def test_a_refusal_and_a_lost_worker_alert_a_person_and_nothing_else_does(
 
 
 @pytest.mark.guarantee(
+    fault="a worker that comes back and makes up for its late sweeps at once, in an outage",
+    holds="one alert and one all-clear, and those of another deployment beside them",
+    guard="the minute of the automation: without it each of the four alerts",
+)
+async def test_sweeps_that_end_at_once_alert_once(
+    production: Production,
+    client: SyncPrefectClient,
+    alert_block: str,
+    receiver: Receiver,
+    regions: tuple[str, str],
+) -> None:
+    apply(client, entries(PERSON, within={}), alert_block)
+    north, south = regions
+    refused: End = ("FAILED", "Refused", {})
+    clean: End = ("COMPLETED", "Clean", {})
+    late = [end_a_sweep(production, region, refused) for region in (north,) * 4 + (south,)]
+    await asyncio.gather(*late)
+    await asyncio.sleep(8)  # for the server to send on, and to store what was told
+    assert subjects(receiver) == ["Refused: made"] * 2
+    await asyncio.gather(*(end_a_sweep(production, north, clean) for _ in range(2)))
+    await asyncio.sleep(8)
+    assert subjects(receiver) == ["Refused: made"] * 2 + ["Over: Refused"]
+
+
+def subjects(receiver: Receiver) -> list[str]:
+    """What was told, in two words each."""
+    return [" ".join(text.split()[:2]) for text in receiver.texts]
+
+
+@pytest.mark.guarantee(
     fault="an outage of 40 sweeps with a second kind of trouble in it (G30)",
     holds="one alert and one all-clear for each kind, at a real webhook block",
 )
@@ -165,13 +174,14 @@ async def test_an_outage_of_forty_sweeps_is_one_alert_and_one_all_clear(
             assert (await sweep()).name == "Failed"
             await sites.run("ALTER TABLE away RENAME TO sweep_refusals")
         assert (await sweep()).name == "Refused"
-        if number in (0, 20):
-            await asyncio.sleep(6)  # five minutes, for the server that stores events every few
     await sites.run("DELETE FROM sites")
     assert (await sweep()).name == "Clean"
     await until(lambda: len(receiver.texts) >= 4, 20)
     await asyncio.sleep(6)
-    subjects = [text.split("\n")[0] for text in receiver.texts]
-    kinds = [" ".join(subject.split()[:2]) for subject in subjects]
-    assert kinds == ["Refused: sweep", "Failed: sweep", "Over: Failed", "Over: Refused"]
+    assert subjects(receiver) == [
+        "Refused: sweep",
+        "Failed: sweep",
+        "Over: Failed",
+        "Over: Refused",
+    ]
     assert "26 stuck sites, over the cap of 25 a run" in receiver.texts[0]

@@ -26,8 +26,8 @@ TASKS_OF_AN_EMPTY_SWEEP = 3
 TASKS_OF_A_SITE = 2
 
 LISTED = """
-INSERT INTO sweep_refusals (flow_run_id, cap, candidates)
-SELECT %s, 25, jsonb_agg(jsonb_build_object(
+INSERT INTO sweep_refusals (flow_run_id, cap, threshold, stands, candidates)
+SELECT %s, 25, interval '30 minutes', false, jsonb_agg(jsonb_build_object(
            'site_id', id, 'attempt', metadata #>> '{provision,started_at}'))
   FROM sites WHERE id >= %s
 """

@@ -25,6 +25,7 @@ import pytest
 
 from deployments.postgres import LocalPostgres
 from flows.reap_stuck_provisions import FLOW_TIMEOUT
+from flows.ui.alerts import TELL_SECONDS
 from flows.ui.publish import PUBLISH_SECONDS
 from provisioning.database import CONNECT_TIMEOUT
 from provisioning.outbox import dispatcher, sender
@@ -209,6 +210,8 @@ def sweeping(
 
         artifacts = HangingApi(prefect_api, re.compile(rb"POST /api/artifacts/"))
         running.callback(artifacts.close)
+        alerts = HangingApi(prefect_api, re.compile(rb"POST /api/events/filter"))
+        running.callback(alerts.close)
 
         impatient = {"PREFECT_API_REQUEST_TIMEOUT": "10", "PREFECT_CLIENT_MAX_RETRIES": "0"}
         private = {"PROVISION_WEBHOOK_ALLOW_PRIVATE_NETWORKS": "true"}
@@ -220,6 +223,7 @@ def sweeping(
             "statement": sweep(slow, "session.statement_timeout=3s"),
             "receiver": sweep(receiver, **private),
             "artifacts": sweep(database("artifacts"), api=artifacts.url, **impatient),
+            "alerts": sweep(database("alerts"), api=alerts.url),
         }
         try:
             yield sweeps
@@ -381,3 +385,16 @@ def test_an_api_that_hangs_when_the_report_is_published(sweeping: dict[str, Swee
     assert "The report was not published: " in ended.log
     assert query(sweep.url, "SELECT count(*) FROM terminal_failures") == [(3,)]
     assert ended.seconds < PUBLISH_SECONDS + 60
+
+
+@pytest.mark.guarantee(
+    fault="a Prefect API that hangs once the run has ended, when earlier alerts are read",
+    holds="its state is set; the rest is given up after 15 seconds, whatever timeouts Prefect has",
+    guard="the bound of the hook: without it the run waits for Prefect's own 60 seconds, twice",
+)
+def test_an_api_that_hangs_when_the_end_is_told(sweeping: dict[str, Sweeping]) -> None:
+    ended = sweeping["alerts"].end(within=120, leaves=False)
+    assert ended.name == "Reaped"
+    assert "Earlier alerts were not read: TimeoutError" in ended.log
+    assert "The end of this sweep was not told: TimeoutError" in ended.log
+    assert ended.seconds < STARTUP + TELL_SECONDS

@@ -73,6 +73,7 @@ class Storm(RuleBasedStateMachine):
             assert not swept.reaped & self.held or swept.found <= CAPS.per_run // 2
             self.held.clear()
             return
+        assert self.held or " stands" not in swept.why, "nothing stands any longer"
         self.refused.append(swept.run)
         self.held |= swept.listed
 
@@ -116,7 +117,8 @@ class Storm(RuleBasedStateMachine):
     fault="any order of scheduled sweeps, finishes, new stuck sites, approvals, Retry and runs by "
     "hand, found by hypothesis",
     holds="no site that a standing refusal listed is reaped without a person's act",
-    guard="standing refusal: without it, refused at seven, one finishes, the next sweep reaps six",
+    guard="standing refusal: without it, refused at seven, one finishes, the next sweep reaps six; "
+    "answers: where a sweep that acts writes none down, the next one refuses",
 )
 def test_no_order_reaps_what_a_standing_refusal_listed(database_url: str) -> None:
     machine = type("StormOfThisTest", (Storm,), {"url": database_url})
