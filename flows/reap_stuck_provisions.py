@@ -13,10 +13,10 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Failed
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from flows.ending import end, fail, report_what_stopped_it
 from flows.leaving import leaving
 from flows.refusing import refuse_to_act
 from flows.sites import Act, settle_all
@@ -26,7 +26,7 @@ from flows.ui.deliveries import deliver_or_say
 from flows.ui.links import on_the_ui, run_page
 from flows.ui.log import log_snapshot
 from flows.ui.origin import by_person, name_for_list
-from flows.ui.publish import ended, name_run, publish_report
+from flows.ui.publish import name_run
 from provisioning.database import database
 from provisioning.errors import (
     CapExceeded,
@@ -66,7 +66,7 @@ UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
     retries=0,  # a flow retry would evaluate a refusal again, and again
     persist_result=False,
     on_completion=[tell_of_the_end],
-    on_failure=[tell_of_the_end],
+    on_failure=[report_what_stopped_it, tell_of_the_end],
 )
 async def reap_stuck_provisions(
     stuck_after_minutes: Annotated[int, Field(ge=1, le=525_600)] = 30,
@@ -102,11 +102,11 @@ async def reap_stuck_provisions(
     """
     await name_run(name_for_list())
     if approve_only_step and not approve_refusal:
-        return Failed(message="Nothing was changed: approve_only_step needs approve_refusal.")
+        return await fail("Nothing was changed: approve_only_step needs approve_refusal.")
     try:
         config = settings()
     except SettingsInvalid as error:
-        return Failed(message=f"Could not look: {error}")
+        return await fail(f"Could not look: {error}")
     url = config.database_url.get_secret_value()
     async with leaving(), database(url, pooled=config.database_pooled) as engine:
         return await sweep(
@@ -143,11 +143,11 @@ async def sweep(
         )
         past = await read_refusals(engine, run_id)
     except NotApprovable as error:
-        return Failed(message=f"Nothing was changed: {error}")
+        return await fail(f"Nothing was changed: {error}")
     except ClocksDiffer as error:
-        return Failed(message=f"Could not look: {error} {await which_is_right(error.ahead)}")
+        return await fail(f"Could not look: {error} {await which_is_right(error.ahead)}")
     except (DatabaseUnready, DatabaseError) as error:
-        return Failed(message=f"Could not look: {error}")
+        return await fail(f"Could not look: {error}")
     log_snapshot(snapshot)
     blind = blindness(snapshot)
     if blind:
@@ -171,7 +171,7 @@ async def sweep(
         try:
             await answer_refusals(engine, threshold, approves)
         except DatabaseError as error:
-            return Failed(message=f"Nothing was changed: {error}")
+            return await fail(f"Nothing was changed: {error}")
     near = nearness(snapshot.stuck_total, snapshot.reaped_last_hour, caps)
     if near:
         log.warning("%s: beyond it, a sweep refuses to act", near)
@@ -187,19 +187,19 @@ async def sweep(
         snapshot, results, dry_run=dry_run, near=near, approves=approves, note=note, notices=notices
     )
     link = on_the_ui(run_page(approves.flow_run_id)) if approves else None
-    await publish_report(
-        f"{ending}: {message}",
-        report(
+
+    def page(told: str) -> str:
+        return report(
             ending,
-            message,
+            told,
             snapshot,
             results,
             approves=link,
             notices=notices,
             caps=None if approves else caps,
-        ),
-    )
-    return ended(ending, message)
+        )
+
+    return await end(ending, message, page)
 
 
 async def _blinded(
@@ -208,7 +208,4 @@ async def _blinded(
     """End red where most of what is in flight can't be read, with the list of it."""
     get_run_logger().error(message)
     notices = None if dry_run else await deliver_or_say(engine)
-    await publish_report(
-        message, report("Failed", message, snapshot, [], approves=None, notices=notices)
-    )
-    return Failed(message=message)
+    return await fail(message, snapshot, notices)

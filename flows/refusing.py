@@ -9,9 +9,10 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from flows.ending import end
 from flows.ui.deliveries import deliver_or_say
 from flows.ui.links import approval_form, on_the_ui
-from flows.ui.publish import announce_refused, ended, publish_report
+from flows.ui.publish import announce_refused
 from provisioning.errors import CapExceeded, DatabaseError
 from provisioning.sweep.caps import Caps
 from provisioning.sweep.last_hour import last_hour
@@ -58,12 +59,11 @@ async def refuse_to_act(
     if not dry_run:
         notices = await deliver_or_say(engine)
         announce_refused(exceeded, run_id)
-    message = words(notices)
-    await publish_report(
-        f"{ending}: {message}",
-        refusal_report(
+
+    def page(told: str) -> str:
+        return refusal_report(
             ending,
-            message,
+            told,
             snapshot,
             exceeded,
             run_id=run_id if approvable else None,
@@ -72,6 +72,6 @@ async def refuse_to_act(
             hour=hour,
             caps=caps,
             notices=notices,
-        ),
-    )
-    return ended(ending, message)
+        )
+
+    return await end(ending, words(notices), page)

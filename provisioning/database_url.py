@@ -11,8 +11,13 @@ from urllib.parse import parse_qsl
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from provisioning.text import one_line
+
 _SCHEME = re.compile(r"^postgres(ql)?(\+\w+)?://", re.IGNORECASE)
 _OPTIONS = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()} | {"ssl"}
+
+LONGEST_SHOWN = 200
+"""Characters of a database's name and hosts that are shown."""
 
 _INSTEAD = {
     "pgbouncer": "set PROVISION_DATABASE_POOLED=true instead",
@@ -44,6 +49,32 @@ def parameters(url: str) -> dict[str, str]:
             "not a URL that PostgreSQL can read: look at the host, the port and the options"
         )
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def shown(url: str) -> str:
+    """The database that a URL leads to, for people: "shop on db.internal:5432".
+
+    Several hosts stand there as they are given, and never a user, a password or an option.
+
+    Raises:
+        ValueError: what is wrong with it, in words that may be shown.
+    """
+    found = parameters(url)
+    hosts = (found.get("host") or found.get("hostaddr", "")).split(",")
+    ports = found.get("port", "").split(",")
+    if len(ports) == 1:  # it is the port of each host
+        ports *= len(hosts)
+    places = [_place(host, port) for host, port in zip(hosts, ports, strict=False)]
+    name = found.get("dbname") or "the default database"
+    return one_line(f"{name} on {', '.join(places)}", LONGEST_SHOWN)
+
+
+def _place(host: str, port: str) -> str:
+    if host.startswith(("/", "@")):
+        place = f"the socket {host}"
+    else:
+        place = f"[{host}]" if ":" in host else host or "the default host"
+    return f"{place}:{port}" if port else place
 
 
 def _require_encoded(url: str) -> None:

@@ -5,25 +5,24 @@ operator a page and nothing else.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from logging import Logger, LoggerAdapter
 from uuid import UUID
 
-from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.actions import ArtifactCreate
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
 
 from provisioning.errors import CapExceeded
 from provisioning.failures import Source
-from provisioning.sweep.result import Ending
 from provisioning.sweep.snapshot import Candidate
 from provisioning.text import one_line
+
+Log = Logger | LoggerAdapter[Logger]
 
 REPORT_KEY = "sweep-report"
 PUBLISH_SECONDS = 15
@@ -35,32 +34,39 @@ async def name_run(name: str) -> None:
     Not by the flow's `flow_run_name`: for that Prefect 3.9.1 looks the storage of results up once
     more, which is a TLS context and two calls, 50 ms or more.
     """
-    with _best_effort("name"):
+    with _best_effort("name", get_run_logger()):
         async with asyncio.timeout(PUBLISH_SECONDS), get_client() as client:
             await client.set_flow_run_name(UUID(flow_run.id), name)
         if (context := FlowRunContext.get()) and context.flow_run:
             context.flow_run.name = name  # for the log lines from here on
 
 
-async def publish_report(summary: str, markdown: str) -> None:
-    """Leave the report as an artifact of this run, in the one history of all sweeps."""
-    with _best_effort("report"):
-        async with asyncio.timeout(PUBLISH_SECONDS):
-            await acreate_markdown_artifact(
-                markdown, key=REPORT_KEY, description=one_line(summary, 200)
-            )
+async def publish_report(
+    ending: str, message: str, page: Callable[[str], str], flow_run_id: UUID, log: Log
+) -> None:
+    """Leave the page that is made of a message as an artifact of a run, in the history of all."""
+    with _best_effort("report", log):
+        artifact = ArtifactCreate(
+            type="markdown",
+            key=REPORT_KEY,
+            description=one_line(f"{ending}: {message}", 200),
+            data=page(message),
+            flow_run_id=flow_run_id,
+        )
+        async with asyncio.timeout(PUBLISH_SECONDS), get_client() as client:
+            await client.create_artifact(artifact)
 
 
 def announce_reaped(
     site: Candidate, reason: str, source: Source, flow_run_id: UUID, note: str | None
 ) -> None:
     """Tell that a site was failed: the event `provision.site.reaped`."""
-    with _best_effort(f"event of {site}"):
+    with _best_effort(f"event of {site}", get_run_logger()):
         emit_event(
             event="provision.site.reaped",
             resource={
                 "prefect.resource.id": f"provision.site.{site.site_id}",
-                "prefect.resource.name": site.domain,
+                "prefect.resource.name": str(site),
             },
             payload={
                 "attempt": site.attempt,
@@ -75,7 +81,7 @@ def announce_reaped(
 
 def announce_refused(refusal: CapExceeded, flow_run_id: UUID) -> None:
     """Tell that a sweep refused: the event `provision.sweep.refused`."""
-    with _best_effort("event of the refusal"):
+    with _best_effort("event of the refusal", get_run_logger()):
         emit_event(
             event="provision.sweep.refused",
             resource={"prefect.resource.id": f"provision.sweep.{flow_run_id}"},
@@ -87,14 +93,9 @@ def announce_refused(refusal: CapExceeded, flow_run_id: UUID) -> None:
         )
 
 
-def ended(ending: Ending, message: str) -> State[Any]:
-    """The state in which a run ends."""
-    return (Failed if ending.red else Completed)(name=ending.value, message=message)
-
-
 @contextmanager
-def _best_effort(what: str) -> Iterator[None]:
+def _best_effort(what: str, log: Log) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001
-        get_run_logger().warning("The %s was not published: %s", what, type(error).__name__)
+        log.warning("The %s was not published: %s", what, type(error).__name__)

@@ -16,7 +16,7 @@ class Trouble(StrEnum):
 
     REFUSED = Ending.REFUSED.value
     INCOMPLETE = Ending.INCOMPLETE.value
-    FAILED = "Failed"
+    FAILED = Ending.FAILED.value
     """The sweep could not look, or its time was up."""
 
 

@@ -5,6 +5,7 @@ here says otherwise, so that a new line of a template can't forget to.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,6 +25,21 @@ from provisioning.text import cell, duration
 
 ROWS = 200
 """The most rows of a table. With them a report stays well under 200 kB."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The sweeps of the same deployment before and after one that failed, as far as is known.
+
+    Attributes:
+        looked_at: when the last one ended that could look.
+        ended: the name of its state.
+        next_at: when the next run is due.
+    """
+
+    looked_at: datetime | None = None
+    ended: str = ""
+    next_at: datetime | None = None
 
 
 def report(
@@ -92,6 +108,35 @@ def refusal_report(
         caps=caps,
         steps=snapshot.groups.steps,
         starts=snapshot.groups.starts,
+        deliveries=_looked_up(notices),
+    )
+
+
+def failure_report(
+    ending: str,
+    message: str,
+    around: Neighbours,
+    *,
+    approval: bool,
+    cut_off: bool = False,
+    snapshot: Snapshot | None = None,
+    notices: NoticesSent = None,
+) -> str:
+    """The report of a run that could not look, or not do what a person asked for.
+
+    Args:
+        approval: whether a person asked it to let a refusal through, which nothing tries again.
+        cut_off: whether it was ended in the middle: its time was up, or something was raised.
+        snapshot: what it saw all the same.
+    """
+    return _render(
+        "failed",
+        ending=ending,
+        message=message,
+        around=around,
+        approval=approval,
+        cut_off=cut_off,
+        snapshot=snapshot,
         deliveries=_looked_up(notices),
     )
 

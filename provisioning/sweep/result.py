@@ -17,18 +17,20 @@ NEAR = 0.8
 
 
 class Ending(StrEnum):
-    """The states in which a run that could look ends."""
+    """The states in which a run ends by itself."""
 
     CLEAN = "Clean"
     REAPED = "Reaped"
     REHEARSED = "Rehearsed"
     REFUSED = "Refused"
     INCOMPLETE = "Incomplete"
+    FAILED = "Failed"
+    """It could not look, or could not do what a person asked for."""
 
     @property
     def red(self) -> bool:
         """Whether a person must look."""
-        return self in (Ending.REFUSED, Ending.INCOMPLETE)
+        return self in (Ending.REFUSED, Ending.INCOMPLETE, Ending.FAILED)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sqlalchemy.engine import Engine
 import flows.reap_stuck_provisions as flow_module
 import flows.sites as sites_of_a_sweep
 import tasks.fail_site_terminally as marking
-from flows import refusing
+from flows import ending, refusing
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from provisioning.outbox import delivery
 
@@ -37,7 +37,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "send": (delivery, "post"),
     "recorded delivery": (delivery, "record"),
     "refusal's record": (refusing, "record_refusal"),
-    "report": (flow_module, "publish_report"),
+    "report": (ending, "publish_report"),
 }
 
 _inside: ContextVar[bool] = ContextVar("inside", default=False)

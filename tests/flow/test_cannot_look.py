@@ -1,15 +1,27 @@
 """What can't be read is never "nothing there": the run fails and says what to do. F18."""
 
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
 import psycopg
 import pytest
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
 
+from flows.reap_stuck_provisions import reap_stuck_provisions
+from flows.ui.neighbours import neighbours
+from provisioning.database_url import shown
 from provisioning.session import SESSION
 from provisioning.settings import settings
+from provisioning.text import cell
 from tasks.query_stuck_sites import query_stuck_sites
 from tests.flow.conftest import Sweep
-from tests.flow.traces import logs_of, message, task_runs
+from tests.flow.traces import logs_of, message, report_of, task_runs
 from tests.sites import Sites
+
+NOW = datetime.now(UTC).replace(microsecond=0)
 
 
 async def test_a_lost_connection_is_tried_again(
@@ -62,7 +74,7 @@ async def test_a_lost_connection_is_tried_again(
     holds="Failed with what to do, never Clean",
 )
 async def test_a_database_that_cannot_be_swept_fails_the_run_with_what_to_do(
-    sweep: Sweep, sites: Sites, damage: str, said: str
+    sweep: Sweep, sites: Sites, prefect_api: str, damage: str, said: str
 ) -> None:
     for statement in damage.split(";"):
         await sites.run(statement)
@@ -70,6 +82,11 @@ async def test_a_database_that_cannot_be_swept_fails_the_run_with_what_to_do(
     assert (state.name, state.type) == ("Failed", StateType.FAILED)
     assert message(state).startswith("Could not look: ")
     assert said in message(state)
+    database = shown(settings().database_url.get_secret_value())
+    assert message(state).endswith(f" Database: {database}.")
+    report = await report_of(state, prefect_api)
+    assert cell(said) in report
+    assert report.count("### What to do") == 1
     (looked,) = await task_runs(state, "query_stuck_sites", 1)
     assert looked.run_count == 1
 
@@ -106,7 +123,7 @@ async def test_a_database_that_is_away_fails_the_run_after_retries_and_shows_no_
 
 
 async def test_without_a_database_url_the_run_says_what_to_set(
-    sweep: Sweep, worker_environment: pytest.MonkeyPatch
+    sweep: Sweep, worker_environment: pytest.MonkeyPatch, prefect_api: str
 ) -> None:
     worker_environment.delenv("PROVISION_DATABASE_URL")
     settings.cache_clear()
@@ -114,3 +131,58 @@ async def test_without_a_database_url_the_run_says_what_to_set(
     assert state.name == "Failed"
     assert "PROVISION_DATABASE_URL" in message(state)
     assert "environment of this process" in message(state)
+    assert cell("PROVISION_DATABASE_URL") in await report_of(state, prefect_api)
+
+
+async def test_an_approval_of_a_run_that_left_no_refusal_has_a_report(
+    sweep: Sweep, sites: Sites, prefect_api: str
+) -> None:
+    report = await report_of(await sweep(approve_refusal=str(uuid4())), prefect_api)
+    assert "left no refusal in this database" in report
+    assert "Nothing tries an approval again by itself" in report
+
+
+@pytest.mark.guarantee(
+    fault="a sweep whose time is up, or that raises what nobody expected",
+    holds="it has a report as well, which says that what it did stays done",
+)
+@pytest.mark.parametrize("ended", ["TimedOut", "Failed"])
+async def test_a_run_that_was_stopped_in_the_middle_has_a_report(
+    sweep: Sweep, sites: Sites, prefect_api: str, monkeypatch: pytest.MonkeyPatch, ended: str
+) -> None:
+    async def hangs(*_: Any) -> None:
+        if ended == "Failed":
+            raise KeyError("nobody expected this")
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr("flows.reap_stuck_provisions.read_refusals", hangs)
+    monkeypatch.setattr(reap_stuck_provisions, "timeout_seconds", 3)
+    state = await sweep()
+    assert state.name == ended
+    report = await report_of(state, prefect_api)
+    assert report.startswith(f"## {ended}\n\nFlow run ")
+    assert report.count("What it did stays done") == 1
+
+
+async def test_a_report_says_when_a_sweep_could_look_last_and_when_the_next_is_due(
+    sweep: Sweep, sites: Sites, prefect_api: str
+) -> None:
+    async with get_client() as client:
+        flow = await client.create_flow_from_name(f"neighbours {uuid4()}")
+        deployment = await client.create_deployment(flow, "every-5-minutes")
+        due = NOW + timedelta(minutes=5)
+        for type_, name, details in [
+            ("COMPLETED", "Clean", {}),
+            ("COMPLETED", "Rehearsed", {}),
+            ("FAILED", "Failed", {}),
+            ("SCHEDULED", "Scheduled", {"scheduled_time": due.isoformat()}),
+        ]:
+            state = {"type": type_, "name": name, "state_details": details}
+            of = {"flow_id": str(flow), "deployment_id": str(deployment)}
+            await client.request("POST", "/flow_runs/", json={**of, "state": state})
+        around = await neighbours(deployment)
+        await client.delete_deployment(deployment)
+    assert around.ended == "Clean"
+    assert around.looked_at is not None
+    assert around.looked_at >= NOW
+    assert around.next_at == due

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from prefect.client.orchestration import PrefectClient
 
 from tests.flow.conftest import Sweep
 from tests.flow.traces import events, flow_run, logs_of, report_of, run_id, task_runs
@@ -49,6 +50,8 @@ async def test_each_reaped_site_and_each_refusal_leave_an_event(
     refused = await sweep()
     (event,) = await events(prefect_api, f"provision.site.{site(42_000_001)}")
     assert event["event"] == "provision.site.reaped"
+    named = f"site {site(42_000_001)} (shop-42000001.example)"
+    assert event["resource"]["prefect.resource.name"] == named
     assert event["payload"]["flow_run_id"] == str(run_id(reaped))
     (event,) = await events(prefect_api, f"provision.sweep.{run_id(refused)}")
     assert event["event"] == "provision.sweep.refused"
@@ -65,7 +68,7 @@ async def test_an_api_that_takes_no_report_leaves_no_site_half_done(
     async def away(*_arguments: Any, **_more: Any) -> None:
         raise httpx.ConnectError("the API is away")
 
-    monkeypatch.setattr("flows.ui.publish.acreate_markdown_artifact", away)
+    monkeypatch.setattr(PrefectClient, "create_artifact", away)
     monkeypatch.setattr("flows.ui.publish.emit_event", lambda **_event: 1 / 0)
     await sites.add_started(1)
     await sites.add_started(2)

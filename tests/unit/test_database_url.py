@@ -1,6 +1,7 @@
 """Addresses of databases as people have them, and what is said of those that can't be used."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import settings as example_settings
 from hypothesis import strategies as st
 
 from provisioning.database import autocommit, database, parameters_of
-from provisioning.database_url import parameters
+from provisioning.database_url import parameters, shown
 from provisioning.errors import DatabaseError, SettingsInvalid
 from provisioning.session import SESSION
 from provisioning.settings import settings
@@ -128,3 +129,36 @@ async def test_no_part_of_it_is_shown_when_the_connection_fails(
             await autocommit(engine).__aenter__()
     held: Any = (str(caught.value), vars(caught.value), caplog.text, repr(engine), engine.url)
     assert not set(repr(held)) & set(MARKS)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://u:p@db.internal/shop", "shop on db.internal"),
+        ("postgresql+asyncpg://u:p@db.internal:6432/shop", "shop on db.internal:6432"),
+        ("postgresql://u@h1:5432,h2:5433/shop", "shop on h1:5432, h2:5433"),
+        ("postgresql://h1,h2/shop?port=6432", "shop on h1:6432, h2:6432"),
+        ("postgresql://u@[::1]:5433/shop", "shop on [::1]:5433"),
+        ("postgresql://u@/shop?host=/var/run/postgresql", "shop on the socket /var/run/postgresql"),
+        ("postgresql:///shop?hostaddr=10.0.0.1", "shop on 10.0.0.1"),
+        ("postgresql:///shop", "shop on the default host"),
+        ("postgresql://u:p@h", "the default database on h"),
+        ("postgresql://h/a%0Ab", "a b on h"),
+    ],
+)
+def test_a_database_is_shown_by_its_host_and_its_name(url: str, said: str) -> None:
+    assert shown(url) == said
+
+
+@given(user=PASSWORDS, password=PASSWORDS)
+@pytest.mark.guarantee(
+    fault="any user and any password in the URL of the database",
+    holds="what a report and a run's message say of the database is the same without them",
+)
+def test_no_part_of_a_user_or_a_password_is_shown(user: str, password: str) -> None:
+    name, secret = (quote(text.replace("\x00", ""), safe="") or "x" for text in (user, password))
+    for url in (
+        f"postgresql://{name}:{secret}@h:5433/shop",
+        f"postgresql://h:5433/shop?user={name}&password={secret}",
+    ):
+        assert shown(url) == "shop on h:5433"

@@ -14,7 +14,13 @@ from provisioning.sweep.grouping import Groups, by_step, largest_group
 from provisioning.sweep.last_hour import Busiest
 from provisioning.sweep.refusals import Past
 from provisioning.sweep.refusing import refuse
-from provisioning.sweep.report import ROWS, refusal_report, report
+from provisioning.sweep.report import (
+    ROWS,
+    Neighbours,
+    failure_report,
+    refusal_report,
+    report,
+)
 from provisioning.sweep.result import (
     Ending,
     NotLookedUp,
@@ -149,8 +155,9 @@ def test_no_sentence_ends_twice() -> None:
     assert "since the database stopped answering. In flight" in message
 
 
-def test_only_a_refusal_and_an_incomplete_run_are_red() -> None:
-    assert [ending for ending in Ending if ending.red] == [Ending.REFUSED, Ending.INCOMPLETE]
+def test_what_needs_a_person_is_red() -> None:
+    red = [ending for ending in Ending if ending.red]
+    assert red == [Ending.REFUSED, Ending.INCOMPLETE, Ending.FAILED]
 
 
 def test_the_message_holds_the_numbers() -> None:
@@ -338,3 +345,35 @@ def test_the_report_lists_trouble_first_and_escapes_what_comes_from_outside() ->
         "| 1 | shop-1.example | 1 h 30 min | dns | reaped |",
         r"| 3 | shop-3.example | (empty) |",
     ]
+
+
+def failed(around: Neighbours, *, approval: bool = False, cut_off: bool = False) -> str:
+    message = "Could not look: dns."
+    return failure_report("Failed", message, around, approval=approval, cut_off=cut_off)
+
+
+def test_a_report_of_a_failure_says_what_to_do_and_when_it_is_tried_again() -> None:
+    around = Neighbours(NOW - timedelta(minutes=20), "Clean", NOW + timedelta(minutes=5))
+    shown = failed(around)
+    assert shown.startswith("## Failed\n\nCould not look: dns.\n\n### What to do\n\n1. ")
+    assert "`provision-reaper doctor`" in shown
+    assert "scheduled for 2025-01-15 15:35:00 UTC" in shown
+    assert "could look ended at 2025-01-15 15:10:00 UTC, `Clean`." in shown
+    assert "\n\n\n" not in shown
+
+
+def test_a_report_of_a_failure_says_no_more_than_is_known() -> None:
+    shown = failed(Neighbours())
+    assert "The next scheduled sweep tries again by itself" in shown
+    assert "could look ended" not in shown
+    assert "Nothing tries an approval again" in failed(Neighbours(), approval=True)
+    cut_off = failed(Neighbours(), cut_off=True)
+    assert "No site was failed" not in cut_off
+    assert "What it did stays done" in cut_off
+
+
+def test_a_report_of_a_blind_sweep_lists_what_it_could_not_read() -> None:
+    seen = snapshot(unreadable=(SetAside(3, "a|b", "gestern"),), unreadable_total=9)
+    shown = failure_report("Failed", "m", Neighbours(), approval=False, snapshot=seen)
+    assert r"| 3 | a\|b | gestern |" in shown
+    assert "… and 8 more." in shown

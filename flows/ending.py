@@ -1,0 +1,78 @@
+"""The one way in which each sweep ends: its message, its report, its state.
+
+What a sweep did is done by then. So whatever is published here is bounded in time, and costs the
+operator a page and nothing else when it fails.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from prefect import Flow, runtime
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.logging import get_run_logger
+from prefect.logging.loggers import flow_run_logger
+from prefect.states import Completed, Failed
+
+from flows.ui.neighbours import neighbours
+from flows.ui.publish import publish_report
+from provisioning.database_url import shown
+from provisioning.errors import SettingsInvalid
+from provisioning.settings import settings
+from provisioning.sweep.report import failure_report
+from provisioning.sweep.result import Ending, NoticesSent
+from provisioning.sweep.snapshot import Snapshot
+from provisioning.text import sentences
+
+
+async def end(ending: Ending, message: str, page: Callable[[str], str]) -> State[Any]:
+    """End with a message that names the database, and with the report that `page` makes of it."""
+    told = sentences(message, *_which_database())
+    await publish_report(ending, told, page, UUID(runtime.flow_run.id), get_run_logger())
+    return (Failed if ending.red else Completed)(name=ending.value, message=told)
+
+
+async def fail(
+    message: str, seen: Snapshot | None = None, notices: NoticesSent = None
+) -> State[Any]:
+    """End red: the sweep could not look, or not do what a person asked for.
+
+    Args:
+        seen: what it saw all the same, such as the stamps that it can't read.
+    """
+    around = await neighbours(UUID(runtime.deployment.id) if runtime.deployment.id else None)
+    approval = bool(runtime.flow_run.parameters.get("approve_refusal"))
+
+    def page(told: str) -> str:
+        return failure_report(
+            Ending.FAILED, told, around, approval=approval, snapshot=seen, notices=notices
+        )
+
+    return await end(Ending.FAILED, message, page)
+
+
+async def report_what_stopped_it(
+    flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]
+) -> None:
+    """The report of a run whose time was up, or that raised what nobody expected.
+
+    Prefect ends such a run, and calls this hook afterwards. All others have their report by then.
+    """
+    raised = getattr(state.data, "result", state.data)
+    if not isinstance(raised, BaseException):
+        return
+    ending, around = state.name or "Failed", await neighbours(flow_run.deployment_id)
+    approval = bool(flow_run.parameters.get("approve_refusal"))
+
+    def page(told: str) -> str:
+        return failure_report(ending, told, around, approval=approval, cut_off=True)
+
+    message = sentences(state.message or "", *_which_database())
+    await publish_report(ending, message, page, flow_run.id, flow_run_logger(flow_run, flow))
+
+
+def _which_database() -> list[str]:
+    try:
+        return [f"Database: {shown(settings().database_url.get_secret_value())}"]
+    except SettingsInvalid:
+        return []
