@@ -61,7 +61,6 @@ def lead_to(monkeypatch: pytest.MonkeyPatch, domain: str, addresses: list[str]) 
     fault="a health check that meets an open port, a closed one, an address inside, or nothing "
     "(G22)",
     holds="the merchant is told one sentence, the same each time; the ledger has the detail",
-    guard="Told: with the reason in its place, the notice names the status and the address",
 )
 async def test_a_site_that_is_not_healthy_is_told_in_one_sentence(
     provision: Provision,
