@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock run outage test audit bench lint format
+.PHONY: help install lock run outage test soak audit bench lint format
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusa
 test: lint ## everything that CI runs (a quarter of an hour)
 	$(PYTEST)
 	TESTS_TABLE=shop $(PYTEST) -m heart
+
+soak: $(VENV)/installed ## what takes many minutes: long races, the dead man's switch at its real times
+	$(BIN)/python -m pytest -m long
 
 audit: $(VENV)/installed ## known vulnerabilities of what is locked, where a service can be asked
 	@sh tests/faults/audit.sh

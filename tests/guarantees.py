@@ -29,6 +29,7 @@ copy of the program.
 | all tests, as CI runs them | `make test` |
 | the heart of them, on a second table | `TESTS_TABLE=shop python -m pytest -m heart` |
 | without those that need minutes | `python -m pytest -m "not e2e"` |
+| what takes many minutes: long races, the real times of the switch | `make soak` |
 | the races for as long as you like | `python -m tests.faults.soak --attempts 200000` |
 | known vulnerabilities of what is locked | `make audit` |
 

@@ -119,7 +119,7 @@ async def test_an_approval_that_comes_too_late_says_how_many_others_are_stuck(
 async def test_a_note_stands_in_the_ledger_the_report_and_the_events(
     sweep: Sweep, sites: Sites, prefect_api: str
 ) -> None:
-    await sites.add_many(26)
+    await sites.add_many(26, first=6_001)
     refused = str(run_id(await sweep()))
     note = "the resolver was down until 15:10 | see <INC-7>"
     state = await sweep(by_hand=True, approve_refusal=refused, note=note)
@@ -129,7 +129,7 @@ async def test_a_note_stands_in_the_ledger_the_report_and_the_events(
     )
     ledger = await sites.rows("SELECT DISTINCT note, by_person FROM terminal_failures")
     assert [tuple(row) for row in ledger] == [(note, True)]
-    (event,) = await events(prefect_api, f"provision.site.{site(1)}")
+    (event,) = await events(prefect_api, f"provision.site.{site(6_001)}")
     assert event["payload"]["note"] == note
 
 
