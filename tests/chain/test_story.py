@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import httpx
 import pytest
@@ -177,14 +178,17 @@ async def test_a_chain_that_dies_with_its_worker_is_failed_by_the_next_sweep(
 async def test_a_chain_whose_worker_a_deploy_stops_is_failed_by_the_next_sweep(
     workers: Workers, sites: Sites, forge: ForgeServer
 ) -> None:
-    """Prefect 3.9.1's worker kills its runs then, and no hook of theirs is called."""
+    """Prefect 3.9.1's worker kills its runs then, or goes on and is killed; no hook is called."""
     forge.status = "installing"
     await merchant(sites, forge, 1)
     with workers.worker("before the deploy") as worker:
         run = await workers.start(CHAIN, site_id=site(1))
         await forge.until_asked("GET 100")
         worker.process.terminate()
-        await asyncio.to_thread(worker.process.wait, 60)
+        try:
+            await asyncio.to_thread(worker.process.wait, 30)
+        except TimeoutExpired:  # seen twice: then a service manager kills it
+            kill_with_its_runs(worker)
     assert (await workers.read(run)).state_type is StateType.RUNNING, "nothing throws"
     assert await in_flight(sites) == [1], "and nothing ends"
 
