@@ -26,7 +26,7 @@ run: $(VENV)/installed ## the whole program on this machine with sample sites, u
 outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusal to try out
 	@$(BIN)/python -m deployments.outage
 
-test: lint ## everything that CI runs (a quarter of an hour)
+test: lint ## everything that CI runs (half an hour)
 	$(PYTEST)
 	TESTS_TABLE=shop $(PYTEST) -m heart
 

@@ -5,6 +5,7 @@ operator a page and nothing else when it fails.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -40,14 +41,10 @@ async def fail(
     Args:
         seen: what it saw all the same, such as the stamps that it can't read.
     """
-    around = await neighbours(UUID(runtime.deployment.id) if runtime.deployment.id else None)
-    approval = bool(runtime.flow_run.parameters.get("approve_refusal"))
-
-    def page(told: str) -> str:
-        return failure_report(
-            Ending.FAILED, told, around, approval=approval, snapshot=seen, notices=notices
-        )
-
+    deployed = UUID(runtime.deployment.id) if runtime.deployment.id else None
+    page = await _failure_page(
+        Ending.FAILED, deployed, runtime.flow_run.parameters, seen=seen, notices=notices
+    )
     return await end(Ending.FAILED, message, page)
 
 
@@ -61,14 +58,30 @@ async def report_what_stopped_it(
     raised = getattr(state.data, "result", state.data)
     if not isinstance(raised, BaseException):
         return
-    ending, around = state.name or "Failed", await neighbours(flow_run.deployment_id)
-    approval = bool(flow_run.parameters.get("approve_refusal"))
-
-    def page(told: str) -> str:
-        return failure_report(ending, told, around, approval=approval, cut_off=True)
-
+    ending, log = state.name or Ending.FAILED.value, flow_run_logger(flow_run, flow)
+    page = await _failure_page(ending, flow_run.deployment_id, flow_run.parameters, cut_off=True)
     message = sentences(state.message or "", *_which_database())
-    await publish_report(ending, message, page, flow_run.id, flow_run_logger(flow_run, flow))
+    await publish_report(ending, message, page, flow_run.id, log)
+
+
+async def _failure_page(
+    ending: str,
+    deployment_id: UUID | None,
+    parameters: dict[str, Any],
+    *,
+    cut_off: bool = False,
+    seen: Snapshot | None = None,
+    notices: NoticesSent = None,
+) -> Callable[[str], str]:
+    return partial(
+        failure_report,
+        ending,
+        around=await neighbours(deployment_id),
+        approval=bool(parameters.get("approve_refusal")),
+        cut_off=cut_off,
+        snapshot=seen,
+        notices=notices,
+    )
 
 
 def _which_database() -> list[str]:

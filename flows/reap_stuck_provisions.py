@@ -5,6 +5,7 @@ to notice: it asks the database, and the database decides each site.
 """
 
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Annotated, Any
 from uuid import UUID
@@ -187,18 +188,15 @@ async def sweep(
         snapshot, results, dry_run=dry_run, near=near, approves=approves, note=note, notices=notices
     )
     link = on_the_ui(run_page(approves.flow_run_id)) if approves else None
-
-    def page(told: str) -> str:
-        return report(
-            ending,
-            told,
-            snapshot,
-            results,
-            approves=link,
-            notices=notices,
-            caps=None if approves else caps,
-        )
-
+    page = partial(
+        report,
+        ending,
+        snapshot=snapshot,
+        results=results,
+        approves=link,
+        notices=notices,
+        caps=None if approves else caps,
+    )
     return await end(ending, message, page)
 
 

@@ -1,5 +1,6 @@
 """How a sweep ends that found more than it may reap."""
 
+from functools import partial
 from logging import ERROR, INFO
 from typing import Any
 from uuid import UUID
@@ -59,19 +60,16 @@ async def refuse_to_act(
     if not dry_run:
         notices = await deliver_or_say(engine)
         announce_refused(exceeded, run_id)
-
-    def page(told: str) -> str:
-        return refusal_report(
-            ending,
-            told,
-            snapshot,
-            exceeded,
-            run_id=run_id if approvable else None,
-            form=on_the_ui(approval_form(UUID(deployment.id), run_id)) if deployment.id else None,
-            deployment=f"{flow_run.flow_name}/{deployment.name or 'every-5-minutes'}",
-            hour=hour,
-            caps=caps,
-            notices=notices,
-        )
-
+    page = partial(
+        refusal_report,
+        ending,
+        snapshot=snapshot,
+        refusal=exceeded,
+        run_id=run_id if approvable else None,
+        form=on_the_ui(approval_form(UUID(deployment.id), run_id)) if deployment.id else None,
+        deployment=f"{flow_run.flow_name}/{deployment.name or 'every-5-minutes'}",
+        hour=hour,
+        caps=caps,
+        notices=notices,
+    )
     return await end(ending, words(notices), page)

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.database import Connection, autocommit, snapshot
 from provisioning.schema import SiteId, row_of, sites
-from provisioning.site_state import Outcome, moved_on, read_stamps
+from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
 from provisioning.stamps import (
     BEFORE_DEADLINE,
     DEADLINE,
@@ -191,7 +191,7 @@ async def set_aside_since(engine: AsyncEngine, candidate: Candidate) -> str:
     """What keeps sweeps from a candidate since the sweep looked; empty if nothing does."""
     query = select(ON_HOLD.label("on_hold"), BEFORE_DEADLINE.label("waiting"))
     async with autocommit(engine) as connection:
-        now = (await connection.execute(query.where(row_of(candidate.site_id)))).one_or_none()
+        now = await row_at(connection, candidate.site_id, query.where(row_of(candidate.site_id)))
     if now and now.on_hold:
         return "somebody put it on hold since the sweep looked"
     return "it was given a deadline since the sweep looked" if now and now.waiting else ""

@@ -1,4 +1,4 @@
-"""Which sweep failed site 42, when, and why: the pages that answer it."""
+"""Which sweep failed a site, when, and why: the pages that answer it."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ async def test_the_history_names_the_sweep_that_failed_a_site(
     page: Page, production: Production, platform: Sites, screenshot: Screenshot
 ) -> None:
     rehearsed = await production.sweep(dry_run=True)
-    await platform.add_many(3, first=41)
+    await platform.add_many(3, first=7_041)
     reaped = await production.sweep()
     await platform.add_many(26, first=101)
     refused = await production.sweep()
@@ -37,18 +37,18 @@ async def test_the_history_names_the_sweep_that_failed_a_site(
     await expect(link_to(page, reaped).first).to_be_visible()
     await expect(page.get_by_text("Refused", exact=True)).to_have_count(0)
 
-    reaping = ("provision.site.reaped", f"provision.site.{site(42)}")
+    reaping = ("provision.site.reaped", f"provision.site.{site(7_042)}")
     await until(lambda: bool(production.events(*reaping)), 20)
     (stored,) = production.events(*reaping)
     assert stored["payload"]["reason"].startswith("watchdog: exceeded the 30-minute threshold")
     # The feed ends with the last full minute.
     await page.clock.set_system_time(datetime.now(UTC) + timedelta(minutes=1))
-    await page.goto(f"/v2/events?resource={json.dumps([f'provision.site.{site(42)}'])}")
+    await page.goto(f"/v2/events?resource={json.dumps([f'provision.site.{site(7_042)}'])}")
     event = page.get_by_role("listitem").filter(has_text="provision.site.reaped")
-    await expect(event).to_contain_text("shop-42.example")
+    await expect(event).to_contain_text("shop-7042.example")
     await expect(event).to_contain_text(reaped["name"])
     await event.get_by_text("Show raw event").click()
-    await expect(event).to_contain_text(f"provision.site.{site(42)}")
+    await expect(event).to_contain_text(f"provision.site.{site(7_042)}")
     await screenshot("events", height=1200)
 
     await page.goto("/v2/artifacts/key/sweep-report")

@@ -252,6 +252,27 @@ def test_the_longest_waits_of_the_steps_fit_into_the_flows_timeout() -> None:
     assert look + send + 3 * PUBLISH_SECONDS < FLOW_TIMEOUT / 2
 
 
+@contextmanager
+def stopped_in_its_mark(
+    postgres: LocalPostgres, template: str, api: str, name: str, change: str
+) -> Iterator[Sweeping]:
+    """A sweep whose server process stops in the middle of a mark, and goes on after the block.
+
+    Its socket stays open and its machine answers.
+    """
+    with own_database(postgres, template, name) as url:
+        query(url, SLOW_FUNCTION)
+        query(url, f"{SLOW_TRIGGER} EXECUTE FUNCTION slow()")
+        sweep = Sweeping(change, PROVISION_DATABASE_URL=url, PREFECT_API_URL=api)
+        backend = marking(url)
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            yield sweep
+        finally:
+            os.kill(backend, signal.SIGCONT)
+            sweep.close()
+
+
 @pytest.mark.guarantee(
     fault="a database process that stops (SIGSTOP) in mid-statement",
     holds="the flow's timeout ends the run: TimedOut",
@@ -259,19 +280,11 @@ def test_the_longest_waits_of_the_steps_fit_into_the_flows_timeout() -> None:
 def test_a_server_process_that_stops_in_mid_statement(
     sweeping: dict[str, Sweeping], postgres: LocalPostgres, migrated_template: str, prefect_api: str
 ) -> None:
-    """Its socket stays open and its machine answers: only the flow's timeout is left to end it."""
-    with own_database(postgres, migrated_template, "hangs_stopped") as url:
-        query(url, SLOW_FUNCTION)
-        query(url, f"{SLOW_TRIGGER} EXECUTE FUNCTION slow()")
-        environment = {"PROVISION_DATABASE_URL": url, "PREFECT_API_URL": prefect_api}
-        sweep = Sweeping("flow.timeout_seconds=15", **environment)
-        backend = marking(url)
-        os.kill(backend, signal.SIGSTOP)
-        try:
-            ended = sweep.end(within=STARTUP + 30)
-        finally:
-            os.kill(backend, signal.SIGCONT)
-            sweep.close()
+    """Only the flow's timeout is left to end it."""
+    with stopped_in_its_mark(
+        postgres, migrated_template, prefect_api, "hangs_stopped", "flow.timeout_seconds=15"
+    ) as sweep:
+        ended = sweep.end(within=STARTUP + 30)
     assert ended.name == "TimedOut"
     assert ended.seconds < STARTUP + 30
 
@@ -284,18 +297,10 @@ def test_a_server_process_that_stops_in_mid_statement(
 def test_a_database_that_goes_silent_in_mid_run(
     postgres: LocalPostgres, migrated_template: str, prefect_api: str
 ) -> None:
-    with own_database(postgres, migrated_template, "goes_silent") as url:
-        query(url, SLOW_FUNCTION)
-        query(url, f"{SLOW_TRIGGER} EXECUTE FUNCTION slow()")
-        environment = {"PROVISION_DATABASE_URL": url, "PREFECT_API_URL": prefect_api}
-        sweep = Sweeping("flows.sites.SITE_SECONDS=5", **environment)
-        backend = marking(url)
-        os.kill(backend, signal.SIGSTOP)
-        try:
-            ended = sweep.end(within=STARTUP + 30)
-        finally:
-            os.kill(backend, signal.SIGCONT)
-            sweep.close()
+    with stopped_in_its_mark(
+        postgres, migrated_template, prefect_api, "goes_silent", "flows.sites.SITE_SECONDS=5"
+    ) as sweep:
+        ended = sweep.end(within=STARTUP + 30)
     assert ended.name == "Incomplete"
     assert "1 errored, 1 not reached" in ended.message
     assert "the database was gone" in ended.log

@@ -1,4 +1,4 @@
-"""What a storm leaves in the database and takes of the worker's memory. G35."""
+"""What grows without a bound elsewhere, and costs a sweep and the database little. G35."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -10,12 +10,14 @@ from provisioning.errors import CapExceeded
 from provisioning.sweep.refusals import LISTED, record_refusal
 from provisioning.sweep.snapshot import look
 from tests.faults.test_bounds import Sweeping
-from tests.sites import Sites
+from tests.sites import FIRST, Sites
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 A_DAY = 288
 """Sweeps."""
+
+HUGE, OLD = "repeat('x', 8000000)", "'2025-01-15T14\\:00\\:00Z'"
 
 
 @pytest.mark.guarantee(
@@ -52,4 +54,34 @@ async def test_the_memory_of_the_longest_refusal_is_bounded(
     ended = sweep.end(within=120)
     assert ended.name == "Refused"
     assert f"{2 * LISTED:,} stuck sites" in ended.message
+    assert ended.peak_mib < 200
+
+
+@pytest.mark.guarantee(
+    fault=(
+        "25 stuck sites whose webhook, key, domain and step have 8 MB each, and others whose "
+        "hold, deadline or start has (G35)"
+    ),
+    holds="Reaped, and the peak memory of the whole process is below 200 MiB",
+)
+async def test_texts_of_megabytes_cost_a_sweep_no_memory(
+    database_url: str, prefect_api: str, sites: Sites
+) -> None:
+    await sites.run(
+        f"INSERT INTO sites SELECT {FIRST} + i, {HUGE}, jsonb_build_object('provision',"
+        f" jsonb_build_object('started_at', {OLD},"
+        f" 'webhook', 'https://merchant.example/' || {HUGE}, 'step', {HUGE},"
+        f" 'webhook_secret', {HUGE})) FROM generate_series(1, 25) AS i"
+    )
+    aside = [(OLD, "hold", HUGE), (OLD, "deadline", HUGE), (HUGE, "step", "'dns'")]
+    for site_id, (started, key, value) in enumerate(aside, FIRST + 30):
+        await sites.run(
+            f"INSERT INTO sites VALUES ({site_id}, 'shop.example', jsonb_build_object("
+            f"'provision', jsonb_build_object('started_at', {started}, '{key}', {value})))"
+        )
+    sweep = Sweeping(PROVISION_DATABASE_URL=database_url, PREFECT_API_URL=prefect_api)
+    ended = sweep.end(within=120)
+    assert ended.name == "Reaped", ended.message
+    assert "25 reaped" in ended.message
+    assert "with an unreadable start: 2, on hold: 1" in ended.message
     assert ended.peak_mib < 200
