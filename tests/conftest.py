@@ -36,7 +36,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from deployments.postgres import LocalPostgres, local_postgres
-from deployments.processes import service
+from deployments.processes import Service, service
 from provisioning.database import database
 from provisioning.settings import settings
 from tests.production import platform, production  # noqa: F401 - fixtures for all folders
@@ -155,33 +155,48 @@ def prefect_api(postgres: LocalPostgres) -> Iterator[str]:
 @contextmanager
 def prefect_server(postgres: LocalPostgres) -> Iterator[str]:
     """The server, for the tests and for the benchmarks. Its API's address."""
-    postgres.ensure_database("prefect")
-    port = free_port()
+    port, log = free_port(), Path(_home.name) / "server.log"
     url = f"http://127.0.0.1:{port}/api"
     with (
-        service(
-            "Prefect server",
-            (sys.executable, "-m", "prefect", "server", "start", "--port", str(port)),
-            log=Path(_home.name) / "server.log",
-            environment=os.environ
-            | {
-                "PREFECT_API_URL": url,  # the UI's scripts and the links in alerts go there
-                "PREFECT_SERVER_DATABASE_CONNECTION_URL": postgres.url(
-                    "prefect", scheme="postgresql+asyncpg"
-                ),
-            },
-        ) as server,
+        server_process(postgres, "prefect", port, log) as server,
         temporary_settings({PREFECT_API_URL: url}),
     ):
-        deadline = time.monotonic() + 120
-        while not _healthy(url):
-            server.check()
-            assert time.monotonic() < deadline, "the Prefect server did not start"
-            time.sleep(0.25)
+        until_healthy(server, url)
         yield url
         # While the server is still there: at exit they would be tried for a minute.
         APILogWorker.instance().drain()
         EventsWorker.drain_all()
+
+
+@contextmanager
+def server_process(
+    postgres: LocalPostgres, database: str, port: int, log: Path
+) -> Iterator[Service]:
+    """A Prefect server on that port, with a database of that name."""
+    postgres.ensure_database(database)
+    with service(
+        "Prefect server",
+        (sys.executable, "-m", "prefect", "server", "start", "--port", str(port)),
+        log=log,
+        environment=os.environ
+        | {
+            # The UI's scripts and the links in alerts go there.
+            "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": postgres.url(
+                database, scheme="postgresql+asyncpg"
+            ),
+        },
+    ) as server:
+        yield server
+
+
+def until_healthy(server: Service, url: str) -> None:
+    """Wait until a Prefect server answers."""
+    deadline = time.monotonic() + 120
+    while not _healthy(url):
+        server.check()
+        assert time.monotonic() < deadline, "the Prefect server did not start"
+        time.sleep(0.25)
 
 
 def free_port() -> int:

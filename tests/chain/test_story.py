@@ -3,11 +3,9 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import TimeoutExpired
 
-import httpx
 import pytest
 import yaml
 from prefect.client.schemas.objects import StateType
@@ -24,8 +22,8 @@ SWEEP = f"reap-stuck-provisions/{POOL}"
 CHAIN = f"provision-site/{POOL}"
 
 
-@pytest.fixture(scope="module")
-def deployed(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+@pytest.fixture(scope="session")
+def deployed(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Workers:
     """The deployments of prefect.yaml in a pool of their own: other tests have workers too."""
     logs = tmp_path_factory.mktemp("workers")
     project = yaml.safe_load((ROOT / "prefect.yaml").read_text())
@@ -44,11 +42,7 @@ def deployed(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
             environment=os.environ | {"PREFECT_API_URL": prefect_api},
             timeout=60,
         )
-    yield Workers(prefect_api, Path(logs))
-    with httpx.Client(base_url=prefect_api, timeout=30) as http:
-        for name in (SWEEP, CHAIN):
-            found = http.get(f"/deployments/name/{name}").raise_for_status().json()
-            http.delete(f"/deployments/{found['id']}").raise_for_status()
+    return Workers(prefect_api, Path(logs))
 
 
 @pytest.fixture

@@ -5,13 +5,15 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from deployments.postgres import LocalPostgres
 from tests.cli.conftest import Tool
-from tests.conftest import free_port
+from tests.conftest import free_port, server_process, until_healthy
 
 
 def ago(minutes: int) -> str:
@@ -183,12 +185,20 @@ def test_alerts_that_nobody_gets_are_said(
     assert tool.doctor()["alerts"][0] == "warning"
 
 
-def test_a_real_server_is_asked_in_its_own_words(tool: Tool, prefect_api: str) -> None:
-    tool.set(PREFECT_API_URL=prefect_api)
-    with httpx.Client(base_url=prefect_api, timeout=30) as http:
-        for other in http.post("/deployments/filter", json={}).raise_for_status().json():
-            http.delete(f"/deployments/{other['id']}").raise_for_status()
-        assert "not deployed" in tool.doctor(code=1)["deployment"][1]
+@pytest.fixture
+def new_server(postgres: LocalPostgres, tmp_path: Path) -> Iterator[str]:
+    """A Prefect server of this test's own, where nothing is deployed. Its API's address."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    with server_process(postgres, "prefect_doctor", port, tmp_path / "server.log") as server:
+        until_healthy(server, url)
+        yield url
+
+
+def test_a_real_server_is_asked_in_its_own_words(tool: Tool, new_server: str) -> None:
+    tool.set(PREFECT_API_URL=new_server)
+    assert "not deployed" in tool.doctor(code=1)["deployment"][1]
+    with httpx.Client(base_url=new_server, timeout=30) as http:
 
         def make(path: str, **fields: Any) -> str:
             answer = http.post(path, json=fields).raise_for_status()
@@ -210,9 +220,6 @@ def test_a_real_server_is_asked_in_its_own_words(tool: Tool, prefect_api: str) -
             state={"type": "COMPLETED", "name": "Clean"},
         )
         found = tool.doctor(code=1)
-        http.delete(f"/deployments/{deployment}").raise_for_status()
-        http.delete(f"/flows/{flow}").raise_for_status()
-        http.delete("/work_pools/doctor's pool").raise_for_status()
     assert found["Prefect"][0] == "ok"
     assert found["schedule"][0] == "ok"
     assert "No worker of doctor's pool is online" in found["pool"][1]

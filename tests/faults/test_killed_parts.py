@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,9 @@ import psutil
 import pytest
 
 from deployments.postgres import LocalPostgres, local_postgres
-from deployments.processes import Service, service
 from provisioning.database import database
 from provisioning.settings import settings
-from tests.conftest import ROOT, adopt, free_port
+from tests.conftest import ROOT, adopt, free_port, server_process
 from tests.faults.aftermath import SITES, Aftermath
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message
@@ -102,20 +101,6 @@ async def until_marking(platform: Sites) -> None:
     raise AssertionError("no sweep came to its marks")
 
 
-@contextmanager
-def prefect_server(postgres: LocalPostgres, port: int, log: Path) -> Iterator[Service]:
-    """A Prefect server on that port, which a test may kill and start again."""
-    postgres.ensure_database("prefect_killed")
-    url = postgres.url("prefect_killed", scheme="postgresql+asyncpg")
-    with service(
-        "Prefect server",
-        (sys.executable, "-m", "prefect", "server", "start", "--port", str(port)),
-        log=log,
-        environment=os.environ | {"PREFECT_SERVER_DATABASE_CONNECTION_URL": url},
-    ) as server:
-        yield server
-
-
 def answers(port: int) -> bool:
     try:
         return httpx.get(f"http://127.0.0.1:{port}/api/health", timeout=5).is_success
@@ -145,7 +130,9 @@ async def test_a_prefect_server_killed_in_mid_sweep_leaves_nothing_undone(
     port, gate = free_port(), Gate()
     aftermath.merchant.behaviours = [gate]
     with ExitStack() as servers:
-        first = servers.enter_context(prefect_server(postgres, port, folder / "1.log"))
+        first = servers.enter_context(
+            server_process(postgres, "prefect_killed", port, folder / "1.log")
+        )
         await until(lambda: answers(port), "the server did not start")
         sweeping = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -159,7 +146,7 @@ async def test_a_prefect_server_killed_in_mid_sweep_leaves_nothing_undone(
         psutil.Process(first.process.pid).kill()
         first.process.wait()
         gate.opened.set()
-        servers.enter_context(prefect_server(postgres, port, folder / "2.log"))
+        servers.enter_context(server_process(postgres, "prefect_killed", port, folder / "2.log"))
         told, _ = await asyncio.wait_for(sweeping.communicate(), 120)
         print(told.decode())
     await aftermath.leases_run_out()
