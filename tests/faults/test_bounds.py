@@ -236,7 +236,7 @@ SLOW_TRIGGER = f"CREATE TRIGGER slow BEFORE UPDATE ON sites FOR EACH ROW WHEN (O
 MARKING = """
 SELECT pid FROM pg_stat_activity
  WHERE datname = current_database() AND application_name = 'provision-reaper'
-   AND state = 'active' AND query LIKE '%UPDATE sites%'
+   AND wait_event = 'PgSleep' AND query LIKE '%UPDATE sites%'
 """
 SLOW_FUNCTION = """
 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
@@ -307,7 +307,7 @@ def test_a_database_that_goes_silent_in_mid_run(
 
 
 def marking(url: str) -> int:
-    """The process that serves a sweep in the middle of a mark."""
+    """The process that serves a sweep in the middle of the slow site's mark."""
     deadline = time.monotonic() + 120
     while not (found := query(url, MARKING)):
         assert time.monotonic() < deadline, "no sweep came to its marks"
