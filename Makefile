@@ -1,10 +1,10 @@
 # Each target that needs the environment makes it first; `make` alone lists them.
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock run outage test soak audit bench lint format
+.PHONY: help install lock run outage check test soak audit bench lint format
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,12 +26,15 @@ run: $(VENV)/installed ## the whole program on this machine with sample sites, u
 outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusal to try out
 	@$(BIN)/python -m deployments.outage
 
-test: lint ## everything that CI runs (half an hour)
-	$(PYTEST)
-	TESTS_TABLE=shop $(PYTEST) -m heart
+check: lint ## a quick loop while you write: style, types, the unit and the database tests
+	$(PYTEST) tests/unit tests/database
 
-soak: $(VENV)/installed ## what takes many minutes: long races, the dead man's switch at its real times
-	$(BIN)/python -m pytest -m long
+test: lint ## style, types, and every promise once
+	$(PYTEST)
+
+soak: $(VENV)/installed ## what takes long, and CI runs as well: loads, installations, real times, the second table
+	TESTS_TABLE=shop $(PYTEST) -m heart
+	$(PYTEST) -m long
 
 audit: $(VENV)/installed ## known vulnerabilities of what is locked, where a service can be asked
 	@sh tests/faults/audit.sh

@@ -7,7 +7,7 @@ where `guard` tells how the test was seen to fail with the guard removed.
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,17 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "tests" / "README.md"
 MARK = "guarantee"
-FOLDERS = ["faults", "database", "flow", "notices", "chain", "operations", "automations", "browser"]
+FOLDERS = [
+    "faults",
+    "storms",
+    "database",
+    "flow",
+    "outbox",
+    "chain",
+    "operations",
+    "automations",
+    "browser",
+]
 
 HEAD = """\
 # What is guaranteed, and which test holds it
@@ -26,10 +36,9 @@ copy of the program.
 
 | | |
 |---|---|
-| all tests, as CI runs them | `make test` |
-| the heart of them, on a second table | `TESTS_TABLE=shop python -m pytest -m heart` |
-| without those that need minutes | `python -m pytest -m "not e2e"` |
-| what takes many minutes: long races, the real times of the switch | `make soak` |
+| the unit and the database tests, while you write | `make check` |
+| all but those that say (long) | `make test` |
+| those, and the heart of the others on a second table: CI runs it after `make test` | `make soak` |
 | the races for as long as you like | `python -m tests.faults.soak --attempts 200000` |
 | known vulnerabilities of what is locked | `make audit` |
 
@@ -44,6 +53,7 @@ class Guarantee:
     holds: str
     guard: str
     test: str
+    long: bool = field(compare=False)
 
 
 class Collector:
@@ -53,10 +63,10 @@ class Collector:
         self.found: list[Guarantee] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        for item in items:
+        for item in sorted(items, key=_long):  # one that is not long in all its cases is not
             name = f"{item.path.relative_to(ROOT)}::{getattr(item, 'originalname', item.name)}"
             for mark in item.iter_markers(MARK):
-                guarantee = Guarantee(**{"guard": "", **mark.kwargs}, test=name)
+                guarantee = Guarantee(**{"guard": "", **mark.kwargs}, test=name, long=_long(item))
                 if guarantee not in self.found:
                     self.found.append(guarantee)
 
@@ -64,10 +74,15 @@ class Collector:
 def collect() -> list[Guarantee]:
     """The marks of all tests, in the order of the folders and then of the files."""
     collector = Collector()
-    status = pytest.main(["--collect-only", "-qq", "--no-header", str(ROOT / "tests")], [collector])
+    options = ["--collect-only", "-qq", "--no-header", "-m", "long or not long"]
+    status = pytest.main([*options, str(ROOT / "tests")], [collector])
     if status is not pytest.ExitCode.OK:
         raise SystemExit(f"The tests could not be collected: {status!r}")
     return sorted(collector.found, key=_place)
+
+
+def _long(item: pytest.Item) -> bool:
+    return item.get_closest_marker("long") is not None
 
 
 def _place(guarantee: Guarantee) -> tuple[int, str]:
@@ -82,7 +97,7 @@ def page(guarantees: Iterable[Guarantee]) -> str:
     for each in guarantees:
         path, name = each.test.split("::")
         place = f"[`{name}`]({path.removeprefix('tests/')})"
-        cells = [each.fault, each.holds, place, each.guard]
+        cells = [each.fault, each.holds, place + " (long)" * each.long, each.guard]
         rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return HEAD + "\n".join(rows) + "\n"
 

@@ -29,6 +29,7 @@ def entries(*names: str, within: dict[str, int]) -> list[dict[str, Any]]:
     return chosen
 
 
+@pytest.mark.long
 @pytest.mark.guarantee(
     fault="the sweeps of one deployment stop, while those of another go on",
     holds="one alert, which names the silent one; no dry run, approval or crash takes the place of "

@@ -12,7 +12,7 @@ from provisioning.sweep.snapshot import look
 from tests.faults.test_bounds import Sweeping
 from tests.sites import FIRST, Sites
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(240)]
 
 A_DAY = 288
 """Sweeps."""

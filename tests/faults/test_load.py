@@ -26,7 +26,7 @@ from tests.outbox.receivers import Receiver, Request, receiving
 from tests.production import Production
 from tests.sites import YOUNG, Sites, stamp
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 SLOW = 4.0
 """Seconds that each receiver takes to answer."""

@@ -1,10 +1,10 @@
-"""Ten thousand attempts that many hands fight over: each ends one way. `soak.py` runs more."""
+"""Thousands of attempts that many hands fight over: each ends one way. `soak.py` runs more."""
 
 import pytest
 
 from tests.faults.contest import contest
 
-ATTEMPTS = 10_000
+ATTEMPTS = [1_000, pytest.param(10_000, marks=pytest.mark.long)]
 
 
 @pytest.mark.e2e
@@ -25,9 +25,10 @@ ATTEMPTS = 10_000
         "second row, or a second notice'"
     ),
 )
-async def test_ten_thousand_attempts_end_one_way_each(database_url: str) -> None:
+@pytest.mark.parametrize("attempts", ATTEMPTS)
+async def test_thousands_of_attempts_end_one_way_each(database_url: str, attempts: int) -> None:
     async with contest(database_url, seed=20250115) as races:
-        await races.run(ATTEMPTS)
+        await races.run(attempts)
     print(races)
     for happened in (
         "watchdog reaped",
@@ -40,4 +41,4 @@ async def test_ten_thousand_attempts_end_one_way_each(database_url: str) -> None
         "restarted",
         "saved a stale document",
     ):
-        assert races.told[happened] > 50, f"too seldom to prove anything: {happened}"
+        assert races.told[happened] > attempts / 200, f"too seldom to prove anything: {happened}"

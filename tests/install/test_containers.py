@@ -167,6 +167,7 @@ def reaped(url: str) -> bool:
         return bool(connection.execute("SELECT 1 FROM terminal_failures").fetchone())
 
 
+@pytest.mark.long
 def test_what_the_container_files_say_builds_starts_and_sweeps(machine: Machine) -> None:
     with psycopg.connect(machine.platform) as connection:
         connection.execute(SITES)

@@ -56,6 +56,7 @@ def installed(project: Path) -> dict[str, str]:
     return packages
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_an_environment_of_another_day_is_brought_up_to_date(project: Path) -> None:
     install(project)
@@ -75,6 +76,7 @@ def lose_a_part_of(project: Path, package: str) -> None:
         shutil.rmtree(folder)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.guarantee(
     fault="`make install` is killed half-way",

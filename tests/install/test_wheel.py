@@ -39,7 +39,7 @@ INSERT INTO sites VALUES
   (3000000001, 'stuck.example', '{"provision": {"started_at": "2025-01-15T14:00:00Z"}}');
 """
 
-pytestmark = [pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 class Clean:

@@ -206,6 +206,7 @@ def test_says_what_is_wrong_before_it_starts_anything(
     assert not alive_on(data)
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 async def test_a_database_of_ones_own_is_rehearsed_first(

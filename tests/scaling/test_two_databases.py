@@ -17,7 +17,7 @@ from provisioning.database import database
 from tests.production import ROOT, Production
 from tests.sites import Sites
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 POOL = "provisioning-b"
 NAME = "every-5-minutes-b"
