@@ -15,12 +15,12 @@ from rich.table import Table
 
 from deployments.postgres import LocalPostgres, local_postgres
 from provisioning.settings import settings
-from tests.benchmarks import adopting, pooled, price, query, runs, write
+from tests.benchmarks import adopting, counted, pooled, price, query, runs, write
 from tests.benchmarks.data import drop, filled
 from tests.benchmarks.figures import Figure
 from tests.conftest import ROOT, prefect_server
 
-BENCHMARKS = ("query", "write", "pooled", "run", "growth", "price", "adopting")
+BENCHMARKS = ("query", "write", "pooled", "run", "growth", "counted", "price", "adopting")
 
 
 def main() -> int:
@@ -53,6 +53,8 @@ def measure(postgres: LocalPostgres, only: tuple[str, ...], *, ten_million: bool
         figures += asyncio.run(write.run(postgres))
     if "pooled" in only:
         figures += asyncio.run(pooled.run(postgres))
+    if "counted" in only:
+        figures += counted.run()
     if "price" in only:
         figures += asyncio.run(price.run(postgres))
     if "adopting" in only:
