@@ -41,6 +41,10 @@ def counts(counting_server: LocalPostgres) -> list[Count]:
 @pytest.mark.guarantee(
     fault="a statement more for each site, or a query that lost its index",
     holds="at most 1.1 times the statements and 1.3 times the blocks of docs/benchmarks.md",
+    guard=(
+        "with one read more for each site, or for each notice, 200 statements and not 175; with a "
+        "claim that finds its notice by a text, 31,566 blocks and not 17,217"
+    ),
 )
 def test_no_situation_asks_more_of_the_database_than_the_page_says(counts: list[Count]) -> None:
     now = {(each.name, unit): getattr(each, unit) for each in counts for unit in MOST}
