@@ -203,8 +203,8 @@ _MARK = (
         )
     )
     .returning(
-        sites.c.id,
-        sites.c.domain,
+        sites.c.id.label("id"),  # a name of 63 bytes would be cut on one side of the CTE alone
+        sites.c.domain.label("domain"),
         WEBHOOK.label("webhook"),
         WEBHOOK_SECRET.label("webhook_secret"),
         *TO_TEAR_DOWN,

@@ -93,7 +93,8 @@ def _call(call: iso_instant, compiler: SQLCompiler, **options: Any) -> str:
 
 def sql_name(named: Table | str) -> str:
     """A name as SQL writes it: in quotes where it needs them, a table with its schema."""
-    preparer = dialect().identifier_preparer  # type: ignore[no-untyped-call]
+    # With the driver's own style of parameters, a `%` would be written twice.
+    preparer = dialect(paramstyle="named").identifier_preparer  # type: ignore[no-untyped-call]
     if isinstance(named, Table):
         return str(preparer.format_table(named))
     return str(preparer.quote(named))

@@ -17,6 +17,7 @@ from sqlalchemy.exc import OperationalError
 
 from provisioning.migrations.definition import columns_and_condition, like_ours
 from provisioning.migrations.place import Place
+from provisioning.migrations.statements import run
 from provisioning.schema import sql_name
 from provisioning.stamps import IN_FLIGHT_INDEX
 
@@ -65,7 +66,7 @@ def drop(connection: Connection, place: Place, index: str) -> None:
         # CONCURRENTLY does not exist for an index of partitions.
         briefly(connection, f"DROP INDEX IF EXISTS {place.index(index)}")
     else:
-        connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {place.index(index)}")
+        run(connection, f"DROP INDEX CONCURRENTLY IF EXISTS {place.index(index)}")
 
 
 def briefly(connection: Connection, statement: str) -> None:
@@ -76,15 +77,15 @@ def briefly(connection: Connection, statement: str) -> None:
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     for turn in count():
-        connection.exec_driver_sql(f"SET lock_timeout = '{MOMENT}'")
+        run(connection, f"SET lock_timeout = '{MOMENT}'")
         try:
-            connection.exec_driver_sql(statement)
+            run(connection, statement)
             return
         except OperationalError as error:
             if getattr(error.orig, "sqlstate", None) != "55P03":
                 raise
         finally:
-            connection.exec_driver_sql("SET lock_timeout = '10min'")
+            run(connection, "SET lock_timeout = '10min'")
         if time.monotonic() > deadline:
             raise SystemExit(
                 f"Long transactions have kept the table locked for {PATIENCE_SECONDS} seconds. "
@@ -101,9 +102,10 @@ def _build_plain(
     name = sql_name(index) if index else ""
     say(f"Building the index {name or 'of the partition'} on {table}, beside its writers ...")
     with _news(connection, table):
-        connection.exec_driver_sql(
+        run(
+            connection,
             f"CREATE INDEX CONCURRENTLY {name} ON {table}"
-            f" {columns_and_condition(connection, place, function)}"
+            f" {columns_and_condition(connection, place, function)}",
         )
 
 
@@ -153,7 +155,7 @@ def _build_part(connection: Connection, place: Place, oid: int, table: str, func
         if found.valid:
             say(f"{table} has the index already: {found.name}.")
             return
-        connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY {found.name}")
+        run(connection, f"DROP INDEX CONCURRENTLY {found.name}")
     _build_plain(connection, place, table, function)
 
 

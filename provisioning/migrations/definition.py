@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, text
+from sqlalchemy import Connection, Row, text
 
 from provisioning.mapping import MAPPING
 from provisioning.migrations.iso_instant import BODY
 from provisioning.migrations.place import Place
+from provisioning.migrations.statements import as_text
 from provisioning.schema import sql_name
 from provisioning.stamps import INDEXED, STARTED
 
@@ -72,12 +73,6 @@ def is_ours(connection: Connection, place: Place, function: str) -> bool | None:
 def columns_and_condition(connection: Connection, place: Place, function: str) -> str:
     """The end of the statement that builds the index."""
     return (
-        f"({place.function(function)}({_sql(connection, STARTED)}), {sql_name(MAPPING.sites_id)})"
-        f" WHERE {_sql(connection, INDEXED)}"
+        f"({place.function(function)}({as_text(connection, STARTED)}),"
+        f" {sql_name(MAPPING.sites_id)}) WHERE {as_text(connection, INDEXED)}"
     )
-
-
-def _sql(connection: Connection, expression: ColumnElement[Any]) -> str:
-    """An expression of ours as the text of a DDL statement, which takes no parameters."""
-    options = {"include_table": False, "literal_binds": True}
-    return str(expression.compile(dialect=connection.dialect, compile_kwargs=options))

@@ -14,6 +14,7 @@ from provisioning.migrations.adoption import obstacles
 from provisioning.migrations.building import say
 from provisioning.migrations.mending import mend
 from provisioning.migrations.place import find_place
+from provisioning.migrations.statements import run
 from provisioning.migrations.taken import OURS, VERSION_TABLE
 from provisioning.schema import sql_name, tables
 from provisioning.settings import settings
@@ -79,7 +80,7 @@ def feel_at_home(connection: Connection) -> None:
     """Make what no revision qualifies in the schema of our own objects, and look for it there."""
     place = find_place(connection)
     if place:
-        connection.exec_driver_sql(f"SET search_path TO {sql_name(place.home)}")
+        run(connection, f"SET search_path TO {sql_name(place.home)}")
     connection.commit()
 
 

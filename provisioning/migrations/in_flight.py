@@ -12,6 +12,7 @@ from provisioning.migrations.building import build, drop, say
 from provisioning.migrations.definition import FUNCTION, is_ours, like_ours
 from provisioning.migrations.iso_instant import create_iso_instant
 from provisioning.migrations.place import Place, the_place
+from provisioning.migrations.statements import run
 from provisioning.stamps import IN_FLIGHT_INDEX
 
 NEXT = "_next"
@@ -26,8 +27,8 @@ def bring_up_to_date(connection: Connection) -> None:
     place = the_place(connection)
     # The lock bound is minutes and the only one: a build waits for every older transaction, and a
     # build that is cut leaves an invalid index.
-    connection.exec_driver_sql("SET statement_timeout = 0")
-    connection.exec_driver_sql("SET lock_timeout = '10min'")
+    run(connection, "SET statement_timeout = 0")
+    run(connection, "SET lock_timeout = '10min'")
     if is_current(connection):
         _drop_leftovers(connection, place)
         _let_all_call(connection, place, FUNCTION)
@@ -39,7 +40,7 @@ def bring_up_to_date(connection: Connection) -> None:
         drop(connection, place, IN_FLIGHT_INDEX + NEXT)
     build(connection, place, IN_FLIGHT_INDEX + NEXT, function)
     if not is_current(connection):
-        connection.exec_driver_sql(_swap(place, function))
+        run(connection, _swap(place, function))
     _drop_leftovers(connection, place)
     say(f"The function {FUNCTION} and the index {IN_FLIGHT_INDEX} on {place.table} are in place.")
 
@@ -69,15 +70,13 @@ def _make_function(connection: Connection, place: Place) -> str:
     name = FUNCTION if there is None else FUNCTION + NEXT
     if not is_ours(connection, place, name):
         _drop_leftovers(connection, place)
-        connection.exec_driver_sql(create_iso_instant(place.function(name)))
+        run(connection, create_iso_instant(place.function(name)))
     return name
 
 
 def _let_all_call(connection: Connection, place: Place, function: str) -> None:
     # The platform's own role computes the key whenever it writes to a row in flight.
-    connection.exec_driver_sql(
-        f"GRANT EXECUTE ON FUNCTION {place.function(function)}(text) TO PUBLIC"
-    )
+    run(connection, f"GRANT EXECUTE ON FUNCTION {place.function(function)}(text) TO PUBLIC")
 
 
 def _swap(place: Place, function: str) -> str:
@@ -105,6 +104,4 @@ def _drop_leftovers(connection: Connection, place: Place) -> None:
     """Drop what an earlier run built and did not come to use, and what it put aside."""
     for suffix in (NEXT, OLD):
         drop(connection, place, IN_FLIGHT_INDEX + suffix)
-        connection.exec_driver_sql(
-            f"DROP FUNCTION IF EXISTS {place.function(FUNCTION + suffix)}(text)"
-        )
+        run(connection, f"DROP FUNCTION IF EXISTS {place.function(FUNCTION + suffix)}(text)")

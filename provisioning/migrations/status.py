@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, literal_column, text
 
 from provisioning.migrations.definition import FUNCTION as READER
 from provisioning.migrations.place import Place, the_place
+from provisioning.migrations.statements import as_text, run
 from provisioning.schema import notices, sweep_refusals, terminal_failures
 from provisioning.stamps import (
     BEFORE_DEADLINE,
@@ -68,30 +69,29 @@ def make_status(connection: Connection) -> bool:
     function, view = place.function(FUNCTION), place.function(VIEW)
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     drop_status(connection)
-    connection.exec_driver_sql(
+    run(
+        connection,
         f"CREATE FUNCTION {function}() RETURNS TABLE ({columns}) LANGUAGE sql STABLE"
         " SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
-        f" SET row_security = off AS $status${body}$status$"
+        f" SET row_security = off AS $status${body}$status$",
     )
-    connection.exec_driver_sql(f"REVOKE EXECUTE ON FUNCTION {function}() FROM PUBLIC")
-    connection.exec_driver_sql(f"CREATE VIEW {view} AS SELECT * FROM {function}()")  # noqa: S608
+    run(connection, f"REVOKE EXECUTE ON FUNCTION {function}() FROM PUBLIC")
+    run(connection, f"CREATE VIEW {view} AS SELECT * FROM {function}()")  # noqa: S608
     return True
 
 
 def drop_status(connection: Connection) -> None:
     """Take the view and its function out again."""
     place = the_place(connection)
-    connection.exec_driver_sql(f"DROP VIEW IF EXISTS {place.function(VIEW)}")
-    connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {place.function(FUNCTION)}()")
+    run(connection, f"DROP VIEW IF EXISTS {place.function(VIEW)}")
+    run(connection, f"DROP FUNCTION IF EXISTS {place.function(FUNCTION)}()")
 
 
 def _body(connection: Connection, place: Place) -> str:
     """The query. Each part of it reads a partial index and little else."""
 
     def sql(expression: ColumnElement[Any]) -> str:
-        options = {"include_table": False, "literal_binds": True}
-        compiled = str(expression.compile(dialect=connection.dialect, compile_kwargs=options))
-        return _CALL.sub(lambda _: f"{place.function(READER)}(", compiled)
+        return _CALL.sub(lambda _: f"{place.function(READER)}(", as_text(connection, expression))
 
     started = sql(STARTED_INSTANT)
     owed, failed, refused = (

@@ -47,7 +47,7 @@ def sql(database_url: str) -> Sql:
     """Run one statement of the contract; the first column of its row, or None."""
 
     def run(name: str, **values: Any) -> str | None:
-        statement = PLACE.sub(r"%(\1)s", STATEMENTS[name])
+        statement = PLACE.sub(r"%(\1)s", STATEMENTS[name].replace("%", "%%"))
         values["site_id"] = site(values["site_id"])
         values |= ids(values["site_id"], values.get("attempt", ""))
         with psycopg.connect(database_url) as connection:

@@ -178,7 +178,7 @@ async def add_finished(sites: Sites, first: int, last: int) -> None:
         last=last,
     )
     async with sites.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-        await connection.exec_driver_sql("VACUUM ANALYZE " + SITES)
+        await connection.exec_driver_sql(f"VACUUM ANALYZE {SITES}".replace("%", "%%"))
 
 
 async def buffers(sites: Sites, condition: ColumnElement[bool]) -> int:

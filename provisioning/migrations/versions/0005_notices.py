@@ -5,6 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from provisioning.migrations.statements import run
 from provisioning.schema import notices as notices_table
 from provisioning.schema import sql_name, tables
 
@@ -28,8 +29,12 @@ def upgrade() -> None:
         op.add_column(table, sa.Column(column, kind), schema=tables.schema, if_not_exists=True)
     # A URL is a secret, kept no longer than it is used; what is too long for one was never sent.
     notices = sql_name(notices_table)
-    op.execute(f"UPDATE {notices} SET url = NULL WHERE coalesce(delivered_at, given_up_at) < now()")
-    op.execute(f"UPDATE {notices} SET url = left(url, 2049) WHERE length(url) > 2049")
+    connection = op.get_bind()
+    run(
+        connection,
+        f"UPDATE {notices} SET url = NULL WHERE coalesce(delivered_at, given_up_at) < now()",
+    )
+    run(connection, f"UPDATE {notices} SET url = left(url, 2049) WHERE length(url) > 2049")
     op.create_index(
         "notices_delivered",
         "notices",
