@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import shutil
 import socket
 import subprocess
@@ -51,11 +52,25 @@ class Bouncer:
         return self.url(url.split("@/")[1].split("?", maxsplit=1)[0])
 
 
+def find_binary() -> str:
+    """The pooler that `PGBOUNCER` names, else the installed one."""
+    binary = os.environ.get("PGBOUNCER") or shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+    assert Path(binary).exists(), INSTALL
+    return binary
+
+
+def version() -> tuple[int, int]:
+    """Major and minor version of that pooler."""
+    told = subprocess.run([find_binary(), "--version"], capture_output=True, text=True, check=True)
+    found = re.search(r"PgBouncer (\d+)\.(\d+)", told.stdout)
+    assert found, told.stdout
+    return int(found[1]), int(found[2])
+
+
 @contextmanager
 def bouncer(postgres: LocalPostgres, mode: str, *more: str) -> Iterator[Bouncer]:
     """Runs one for the `with` block, with further lines of its settings."""
-    binary = os.environ.get("PGBOUNCER") or shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
-    assert Path(binary).exists(), INSTALL
+    binary = find_binary()
     account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="bouncer-", ignore_cleanup_errors=True) as name:
         folder, port = Path(name), free_port()
