@@ -189,32 +189,32 @@ async def test_a_refusal_says_how_to_let_it_through_and_how_many_there_were_in_a
     assert f"--param approve_refusal={run_id(second)}" in report
 
 
-async def test_twenty_sites_every_five_minutes_refuse_once_the_hour_is_full(
+async def test_four_sites_every_five_minutes_refuse_once_the_hour_is_full(
     sweep: Sweep, sites: Sites, prefect_api: str
 ) -> None:
     """The ledger's clock is set back between sweeps instead of waiting for it."""
     for number in range(5):
-        await sites.add_many(20, first=100 * number + 1)
-        assert (await sweep()).name == "Reaped"
+        await sites.add_many(4, first=100 * number + 1)
+        assert (await sweep(max_reap_per_hour=20)).name == "Reaped"
         await sites.run("UPDATE terminal_failures SET failed_at = failed_at - interval '5 minutes'")
-    await sites.add_many(20, first=501)
-    refused = await sweep()
+    await sites.add_many(4, first=501)
+    refused = await sweep(max_reap_per_hour=20)
     assert refused.name == "Refused"
-    assert "20 stuck sites and 100 reaped in the last hour, over the cap of 100" in message(refused)
+    assert "4 stuck sites and 20 reaped in the last hour, over the cap of 20" in message(refused)
     report = await report_of(refused, prefect_api)
     assert "The sweeps of the last hour" in report
-    assert len(re.findall(r"^\| \d\d:\d\d:\d\d \| 20 \|", report, re.MULTILINE)) == 5
+    assert len(re.findall(r"^\| \d\d:\d\d:\d\d \| 4 \|", report, re.MULTILINE)) == 5
     await sites.run("UPDATE terminal_failures SET failed_at = failed_at - interval '36 minutes'")
-    assert (await sweep()).name == "Reaped"
-    assert len(await sites.ledger()) == 120
+    assert (await sweep(max_reap_per_hour=20)).name == "Reaped"
+    assert len(await sites.ledger()) == 24
 
 
 async def test_approved_sites_do_not_use_up_the_hour(sweep: Sweep, sites: Sites) -> None:
-    await sites.add_many(120)
+    await sites.add_many(26)
     refused = await sweep()
     assert (await sweep(approve_refusal=str(run_id(refused)))).name == "Reaped"
-    await sites.add_many(20, first=501)
-    assert (await sweep()).name == "Reaped"
+    await sites.add_many(4, first=501)
+    assert (await sweep(max_reap_per_hour=20)).name == "Reaped"
 
 
 @pytest.mark.parametrize(("number", "near"), [(19, False), (20, True), (25, True)])
@@ -236,10 +236,10 @@ async def test_a_raised_cap_lasts_for_its_run_alone(sweep: Sweep, sites: Sites) 
 async def test_what_a_person_let_through_does_not_use_up_the_hour(
     sweep: Sweep, sites: Sites
 ) -> None:
-    await sites.add_many(120)
-    by_hand = await sweep(by_hand=True, max_reap_per_run=200, max_reap_per_hour=200)
+    await sites.add_many(26)
+    by_hand = await sweep(by_hand=True, max_reap_per_run=30)
     assert by_hand.name == "Reaped"
-    await sites.add_many(20, first=501)
-    assert (await sweep()).name == "Reaped"
+    await sites.add_many(4, first=501)
+    assert (await sweep(max_reap_per_hour=20)).name == "Reaped"
     ledger = await sites.rows("SELECT by_person, count(*) FROM terminal_failures GROUP BY 1")
-    assert {row[0]: row[1] for row in ledger} == {True: 120, False: 20}
+    assert {row[0]: row[1] for row in ledger} == {True: 26, False: 4}

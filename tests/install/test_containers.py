@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from deployments.postgres import LocalPostgres
-from deployments.processes import service
+from deployments.processes import Service, service
 from tests.conftest import ROOT, free_port
 
 DOCKERFILE = re.sub(
@@ -61,7 +61,10 @@ class Machine:
         }
         self.ports = {
             "server": {"PREFECT_SERVER_API_PORT": server},
-            "worker": {"PREFECT_WORKER_WEBSERVER_PORT": health},
+            "worker": {
+                "PREFECT_WORKER_WEBSERVER_PORT": health,
+                "PREFECT_WORKER_QUERY_SECONDS": "1",  # the health check waits for 30 of them
+            },
         }
 
     def here(self, text: str) -> str:
@@ -130,22 +133,22 @@ class Machine:
     def path(self) -> str:
         return f"{self.folder}/opt/bin:{os.defpath}"
 
-    def start(self, name: str, health: list[str]) -> None:
+    def start(self, name: str, health: list[str]) -> Service:
         """Start a service, and wait until its own health check says that it is well."""
         program, *arguments = self.command(name)
         log = self.folder / f"{name}.log"
         command = (f"{self.folder}/opt/bin/{program}", *arguments)
+        assert not self.is_well(health)
         started = service(name, command, log=log, environment=self.environment(name))
-        self.running.enter_context(started)
+        running = self.running.enter_context(started)
+        wait_until(lambda: self.is_well(health), 120, log.read_text)
+        return running
 
-        def healthy() -> bool:
-            check = [self.here(part) for part in health]
-            check[0] = shutil.which(check[0], path=self.path) or check[0]
-            asked = subprocess.run(check, capture_output=True, timeout=30, check=False)
-            return asked.returncode == 0
-
-        assert not healthy()
-        wait_until(healthy, 120, log.read_text)
+    def is_well(self, health: list[str]) -> bool:
+        """What a service's own health check says."""
+        check = [self.here(part) for part in health]
+        check[0] = shutil.which(check[0], path=self.path) or check[0]
+        return subprocess.run(check, capture_output=True, timeout=30, check=False).returncode == 0
 
 
 def wait_until(true: Callable[[], bool], seconds: float, told: Callable[[], str]) -> None:
@@ -174,15 +177,18 @@ def test_what_the_container_files_say_builds_starts_and_sweeps(machine: Machine)
     machine.build()
     assert not {"pip", "uv", "hatchling"} & set(os.listdir(machine.folder / "opt/bin"))
     machine.to_its_end("migrate")
-    machine.start("server", COMPOSE["server"]["healthcheck"]["test"][1:])
+    server = machine.start("server", COMPOSE["server"]["healthcheck"]["test"][1:])
     machine.to_its_end("deploy")
     machine.to_its_end("deploy")
-    check = re.sub(r".* CMD ", "", instructions("HEALTHCHECK")[0])
-    machine.start("worker", yaml.safe_load(check))
+    check = yaml.safe_load(re.sub(r".* CMD ", "", instructions("HEALTHCHECK")[0]))
+    machine.start("worker", check)
     run = ["prefect", "deployment", "run", "reap-stuck-provisions/every-5-minutes"]
     machine.to_its_end("worker", run)
     log = machine.folder / "worker.log"
     wait_until(lambda: reaped(machine.platform), 120, log.read_text)
+    assert machine.is_well(check)
+    server.process.terminate()
+    wait_until(lambda: not machine.is_well(check), 120, log.read_text)
 
 
 def test_each_service_is_restarted_and_watched() -> None:
