@@ -20,6 +20,9 @@ from provisioning.text import one_line
 CALL_SECONDS = 20.0
 """For one call, from the connection to the last byte of the answer."""
 
+LONGEST_ANSWER = 16 << 20
+"""Bytes of an answer that are read; a list of all sites of a server has a few million at most."""
+
 LONGEST_RESET = timedelta(minutes=5)
 """How far ahead the reset of a rate limit is believed: its clock is the upstream's own."""
 
@@ -69,35 +72,46 @@ class Api:
             async with (
                 asyncio.timeout(CALL_SECONDS),
                 httpx.AsyncClient(base_url=self.url, headers=headers, timeout=CALL_SECONDS) as http,
+                http.stream(method, path, **content) as response,
             ):
-                response = await http.request(method, path, **content)
+                body = await _beginning(response)
         except (TimeoutError, httpx.RequestError) as error:
             raise NotYet(
                 f"the upstream gave no answer to {what} ({type(error).__name__})"
             ) from None
+        told = self._told(body)
         answered = f"the upstream answered {response.status_code} to {what}"
         if may_be_missing and response.status_code == httpx.codes.NOT_FOUND:
-            raise NotThere(f"{answered}: {self._told(response)}")
+            raise NotThere(f"{answered}: {told}")
         if _passes(response.status_code):
-            raise NotYet(f"{answered}: {self._told(response)}", wish(response, datetime.now(UTC)))
+            raise NotYet(f"{answered}: {told}", wish(response, datetime.now(UTC)))
         if not response.is_success:
-            raise UpstreamRefused(f"{answered}: {self._told(response)}")
+            raise UpstreamRefused(f"{answered}: {told}")
+        verdict = NotYet if method == "POST" else UpstreamRefused
+        if len(body) > LONGEST_ANSWER:
+            raise verdict(f"the upstream's answer to {what} is too long to be read: {told}")
         try:
-            return shape.model_validate(from_json(response.content))
+            return shape.model_validate(from_json(body))
         except ValidationError:
-            verdict = NotYet if method == "POST" else UpstreamRefused
-            raise verdict(
-                f"the upstream's answer to {what} has another shape: {self._told(response)}"
-            ) from None
+            raise verdict(f"the upstream's answer to {what} has another shape: {told}") from None
         except ValueError:
-            raise NotYet(
-                f"the upstream's answer to {what} is no JSON: {self._told(response)}"
-            ) from None
+            raise NotYet(f"the upstream's answer to {what} is no JSON: {told}") from None
 
-    def _told(self, response: httpx.Response) -> str:
+    def _told(self, body: bytes) -> str:
         """The beginning of an answer, without the token, which some servers send back."""
-        text = response.text.replace(self.token.get_secret_value(), "[token]")
+        text = body[:100_000].decode(errors="replace")
+        text = text.replace(self.token.get_secret_value(), "[token]")
         return one_line(text, 200) or "(empty)"
+
+
+async def _beginning(response: httpx.Response) -> bytes:
+    """The answer, or the beginning of one that is longer than it may be."""
+    body = bytearray()
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > LONGEST_ANSWER:
+            break
+    return bytes(body)
 
 
 def _passes(status: int) -> bool:

@@ -21,6 +21,9 @@ PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0)
 JITTER = 0.2
 """The part by which a pause may be longer, so that chains that began together drift apart."""
 
+LAST_ANSWER = 20.0
+"""Seconds past the limit for which an answer is waited for, as of a list of many slow pages."""
+
 _CANCELLED, _READ_ONLY = "57014", "25006"
 """A statement that took too long, and a server that has just become a standby."""
 
@@ -68,7 +71,7 @@ async def until(ask: Callable[[], Awaitable[T]], *, within: Time, tell: Callable
     while True:
         try:
             await within.check()
-            return await ask()
+            return await _answer(ask, within.limit - within.age)
         except NotYet as not_yet:
             reason = not_yet
         except DatabaseError as error:
@@ -83,6 +86,16 @@ async def until(ask: Callable[[], Awaitable[T]], *, within: Time, tell: Callable
             tell(told)
         asked += 1
         await asyncio.sleep(pause.total_seconds() * random.uniform(1, 1 + JITTER))  # noqa: S311
+
+
+async def _answer(ask: Callable[[], Awaitable[T]], left: timedelta) -> T:
+    try:
+        async with asyncio.timeout(max(left.total_seconds(), 0) + LAST_ANSWER) as bound:
+            return await ask()
+    except TimeoutError:
+        if bound.expired():
+            raise NotYet("the last answer was not complete") from None
+        raise
 
 
 def passes(error: DatabaseError) -> bool:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeVar
@@ -25,6 +25,8 @@ class Spoilt:
     status: int
     headers: dict[str, str] = field(default_factory=dict)
     body: str = "{}"
+    endless: bool = False
+    """Whether spaces follow the body until the client has gone."""
 
 
 @dataclass
@@ -130,7 +132,10 @@ def serving(kind: type[Stub]) -> Iterator[Stub]:
             if spoilt is None and api:
                 spoilt = stub.over_its_limit()
             if isinstance(spoilt, Spoilt):
-                self.send(spoilt.status, spoilt.body, spoilt.headers)
+                if spoilt.endless:
+                    self.send_without_end(spoilt)
+                else:
+                    self.send(spoilt.status, spoilt.body, spoilt.headers)
                 return
             authorized = self.headers["authorization"] == f"Bearer {TOKEN}"
             if api and not authorized:
@@ -150,6 +155,14 @@ def serving(kind: type[Stub]) -> Iterator[Stub]:
             self.send_header("content-length", str(len(body.encode())))
             self.end_headers()
             self.wfile.write(body.encode())
+
+        def send_without_end(self, spoilt: Spoilt) -> None:
+            self.send_response(spoilt.status)
+            self.end_headers()
+            self.wfile.write(spoilt.body.encode())
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b" " * 65_536)
 
         def log_message(self, *_arguments: Any) -> None:
             """Say nothing."""

@@ -89,6 +89,24 @@ async def test_a_page_of_something_in_between_passes(
         await client.create(DOMAIN, CLAIM.marker)
 
 
+@pytest.mark.guarantee(
+    fault="an answer of the upstream without an end",
+    holds="it is read as far as 16 MB, and told",
+    guard="read to its end, it takes the call's whole time: 'no answer'",
+)
+@BOTH_VERSIONS
+async def test_an_answer_without_an_end_is_not_read_to_its_end(
+    forge: StubServer, client: Upstream
+) -> None:
+    endless = Spoilt(200, body='{"data": [], "sites": [', endless=True)
+    forge.spoil("GET", endless)
+    with pytest.raises(UpstreamRefused, match=r"to GET /\S+ is too long to be read: {.data"):
+        await client.find(DOMAIN, CLAIM.marker)
+    forge.spoil("POST", endless)
+    with pytest.raises(NotYet, match="too long to be read"):
+        await client.create(DOMAIN, CLAIM.marker)
+
+
 @BOTH_VERSIONS
 async def test_an_answer_that_can_not_be_unpacked_passes(
     forge: StubServer, client: Upstream

@@ -1,5 +1,6 @@
 """The bounded wait: when to ask again, when to give up, and what is said about it."""
 
+import asyncio
 import time
 from datetime import timedelta
 
@@ -74,6 +75,32 @@ async def test_a_wait_that_is_resumed_past_the_limit_asks_once() -> None:
     assert await until(installed, within=within(45), tell=nobody) == "site"
     with pytest.raises(GaveUp):
         await until(installing, within=within(45), tell=nobody)
+
+
+@pytest.mark.guarantee(
+    fault="a list of the upstream's sites whose many pages are slow",
+    holds="the chain gives up 20 seconds after its limit at the latest",
+    guard="without the bound of `_answer`, the question never ends",
+)
+async def test_an_answer_that_goes_on_and_on_is_left_soon_after_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(polling, "LAST_ANSWER", 0.05)
+
+    async def pages() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(GaveUp, match="gave up 20 min after the start: the last"):
+        await until(pages, within=within(19.999, 20), tell=nobody)
+
+
+async def test_a_timeout_of_the_question_itself_is_its_own() -> None:
+    async def broken() -> None:
+        raise TimeoutError("of something inside")
+
+    with pytest.raises(TimeoutError, match="of something inside"):
+        await until(broken, within=within(1), tell=nobody)
 
 
 async def test_a_wish_past_the_limit_is_told_as_that() -> None:
