@@ -5,11 +5,14 @@
 -- All conditions stand in the UPDATE's own WHERE: that is what lets exactly one of a chain and a
 -- sweep through. Do not read first and write later, and never save a whole document.
 
--- begin: a new attempt, unless one is in flight. Gives its name; keep it, verbatim.
+-- begin: a new attempt, unless one is in flight. Gives its name; keep it, verbatim. A chain that may
+-- take longer than a sweep's threshold stamps its end, in the same form, at provision.deadline.
 UPDATE $sites SET $metadata = coalesce(nullif($metadata, 'null'), '{}') - 'terminal_failure'
     || jsonb_build_object('provision',
          coalesce(nullif($metadata -> 'provision', 'null'), '{}')
-           - '{step,step_at,run_id,upstream_id,upstream_by}'::text[]
+           - '{step,step_at,run_id,upstream_id,upstream_by,own_deadline}'::text[]
+           - CASE WHEN $metadata #>> '{provision,own_deadline}' = $metadata #>> '{provision,deadline}'
+                  THEN '{deadline}'::text[] ELSE '{}' END
          || jsonb_build_object('started_at',
               to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24":"MI":"SS.US"Z"')))
     || CASE WHEN jsonb_typeof($metadata -> 'health_check') = 'object' THEN jsonb_build_object(

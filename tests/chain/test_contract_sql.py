@@ -30,6 +30,14 @@ IN_FLIGHT: dict[str, Any] = {
     "a": 1,
     "provision": {"started_at": STARTED, "step": "x", "b": 2} | MERCHANT,
 }
+OWN, LATER = "2020-01-01T00:00:00.000001Z", "2020-01-01T00:00:00.000002Z"
+WITH_A_DEADLINE: list[Any] = [
+    {
+        "provision": {"started_at": STARTED, "deadline": deadline, "own_deadline": OWN},
+        "terminal_failure": {"reason": "x"},
+    }
+    for deadline in (OWN, LATER, None)
+]
 OVER = [
     IN_FLIGHT | {"terminal_failure": {"reason": "x"}},
     IN_FLIGHT | {"health_check": {"completed_at": STARTED, "c": 3}},
@@ -92,7 +100,7 @@ def test_every_statement_is_found() -> None:
     assert list(STATEMENTS) == ["begin", "step", "made", "complete", "fail"]
 
 
-@pytest.mark.parametrize("metadata", [*FRESH, IN_FLIGHT, *OVER, *UNSTAMPABLE])
+@pytest.mark.parametrize("metadata", [*FRESH, IN_FLIGHT, *OVER, *WITH_A_DEADLINE, *UNSTAMPABLE])
 async def test_begin(sites: Sites, engine: AsyncEngine, sql: Sql, metadata: Any) -> None:
     await sites.add(1, metadata)
     await sites.add(2, metadata)
