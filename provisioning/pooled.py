@@ -10,9 +10,12 @@ from typing import Any
 
 from psycopg import AsyncClientCursor, AsyncConnection
 from psycopg.abc import AdaptContext, Buffer, Params
+from psycopg.pq import TransactionStatus
 from psycopg.types.datetime import IntervalLoader, TimestamptzLoader
 
-from provisioning.session import as_statements
+from provisioning.session import as_statement
+
+_BOUNDS = f"{as_statement()};"
 
 
 class BoundedCursor(AsyncClientCursor[Any]):
@@ -20,10 +23,11 @@ class BoundedCursor(AsyncClientCursor[Any]):
 
     async def execute(self, query: Any, params: Params | None = None, **how: Any) -> Any:
         """As every cursor does, for a statement that is a plain text."""
-        # In a transaction the level was chosen when it began.
-        level = "SET LOCAL transaction_isolation = 'read committed';"
-        first = level if self.connection.autocommit else ""
-        await super().execute(f"{first}{as_statements()}{query}".encode(), params, **how)
+        if self.connection.info.transaction_status is not TransactionStatus.INTRANS:
+            # The level of a transaction is chosen when it begins.
+            level = "SET LOCAL transaction_isolation = 'read committed';"
+            query = f"{level if self.connection.autocommit else ''}{_BOUNDS}{query}"
+        await super().execute(query.encode(), params, **how)
         return await self.set_result(-1)
 
 

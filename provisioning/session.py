@@ -37,6 +37,7 @@ def as_options() -> str:
     )
 
 
-def as_statements() -> str:
-    """The same, in front of one statement and for its transaction alone."""
-    return "".join(f"SET LOCAL {name} = '{value}';" for name, value in SESSION.items())
+def as_statement() -> str:
+    """The same as one statement, for the length of a transaction alone."""
+    calls = (f"set_config('{name}', '{value}', true)" for name, value in SESSION.items())
+    return f"SELECT {', '.join(calls)}"
