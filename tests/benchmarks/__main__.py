@@ -4,10 +4,8 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +15,7 @@ from deployments.postgres import LocalPostgres, local_postgres
 from provisioning.settings import settings
 from tests.benchmarks import adopting, counted, pooled, price, query, runs, write
 from tests.benchmarks.data import drop, filled
-from tests.benchmarks.figures import Figure
+from tests.benchmarks.figures import Figure, as_json, machine
 from tests.conftest import ROOT, prefect_server
 
 BENCHMARKS = ("query", "write", "pooled", "run", "growth", "counted", "price", "adopting")
@@ -105,20 +103,6 @@ def as_page(figures: list[Figure]) -> str:
             f"| {figure.shown_target} | {figure.verdict} |"
         )
     return "\n".join(lines) + "\n"
-
-
-def machine() -> str:
-    """What it was measured on."""
-    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-
-
-def as_json(figures: list[Figure]) -> dict[str, object]:
-    """The figures for a program, or for a page."""
-    return {
-        "machine": machine(),
-        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "figures": [vars(figure) | {"met": figure.met} for figure in figures],
-    }
 
 
 if __name__ == "__main__":

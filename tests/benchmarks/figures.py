@@ -1,8 +1,11 @@
 """What a benchmark yields: figures, some of them with a target."""
 
+import os
+import platform
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import median
 
 
@@ -66,3 +69,17 @@ async def medians(
             await action()
             taken.append(time.perf_counter() - started)
     return [median(taken) for taken in times]
+
+
+def machine() -> str:
+    """What it was measured on."""
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+
+
+def as_json(figures: list[Figure]) -> dict[str, object]:
+    """The figures for a program, or for a page."""
+    return {
+        "machine": machine(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "figures": [vars(figure) | {"met": figure.met} for figure in figures],
+    }
