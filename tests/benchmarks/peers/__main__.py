@@ -3,8 +3,10 @@
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -36,11 +38,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="sweeps of each, at least 2")
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "peers.json")
     options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # either one must end what is started here
+        signal.signal(number, signal.default_int_handler)
     build: Path = options.json.parent
     build.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="reaper-peers-", ignore_cleanup_errors=True) as folder,
-        local_postgres(Path(folder) / "postgres") as postgres,
+        tempfile.TemporaryDirectory(prefix="reaper-bench-", ignore_cleanup_errors=True) as data,
+        local_postgres(Path(data)) as postgres,
         ExitStack() as running,
     ):
         filled(postgres, TEMPLATE, SITES)
@@ -99,12 +104,13 @@ class Contest:
 
     def measure(self, rounds: int) -> None:
         """One round that does not count, since first starts cost more, and then those that do."""
-        order = sorted(self.started, key=lambda name: next_due(self.started[name][0].minute))
+        now = time.time()
+        order = sorted(self.started, key=lambda name: next_due(self.started[name][0].minute, now))
         for number in range(rounds + 1):
             for name in [name for name in order if name in self.started]:
                 place, parts = self.started[name]
                 try:
-                    one = measure(place, parts, next_due(place.minute))
+                    one = measure(place, parts, next_due(place.minute, time.time()))
                 except StackError as error:
                     del self.started[name]
                     self._miss(name, str(error))

@@ -9,11 +9,11 @@ import psycopg
 from deployments.processes import Service
 from tests.benchmarks.data import add_stuck
 from tests.benchmarks.peers.standing import EVERY, Place
-from tests.benchmarks.peers.usage import cpu_seconds, machine_cpu_seconds, pss
+from tests.benchmarks.peers.family import cpu_seconds, machine_cpu_seconds, pss
 from tests.benchmarks.runs import without_stuck
 
 SITES = 25
-PREPARES, BEFORE, AFTER = 14, 12, 46
+PREPARES, BEFORE, AFTER = 14, 12, 42
 """Seconds before the due time at which the sites are added and the measuring begins, and after it
 at which it ends. Prefect's worker starts the process of a run ten seconds before it is due."""
 
@@ -67,9 +67,9 @@ class Round:
     peak: int
 
 
-def next_due(minute: int) -> float:
+def next_due(minute: int, now: float) -> float:
     """The next due time of a peer that leaves time to prepare it."""
-    earliest = time.time() + PREPARES + 1 - 60 * minute
+    earliest = now + PREPARES - 60 * minute
     return earliest - earliest % EVERY + EVERY + 60 * minute
 
 

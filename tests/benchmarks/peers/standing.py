@@ -14,6 +14,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from deployments import automations, sweeps
 from deployments.postgres import LocalPostgres
 from deployments.processes import Service, run_command, service
+from tests.benchmarks.peers import family
 from tests.conftest import ROOT, free_port, server_process, until_healthy
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -61,7 +62,9 @@ class Place:
             log=self.folder / f"{name}.log",
             environment={**self.environment, **environment},
         )
-        return running.enter_context(started)
+        entered = running.enter_context(started)
+        running.callback(family.end, entered.process.pid)
+        return entered
 
     def run(self, *command: str, environment: Mapping[str, str]) -> None:
         """Run one of its commands that ends by itself."""

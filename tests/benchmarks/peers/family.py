@@ -1,4 +1,4 @@
-"""What a family of processes uses: its CPU time and its memory, as Linux counts them."""
+"""Processes and their children: what they use, as Linux counts it, and their end."""
 
 import contextlib
 from collections.abc import Iterable
@@ -27,6 +27,22 @@ def pss(roots: Iterable[int]) -> int:
         with contextlib.suppress(psutil.NoSuchProcess):
             total += process.memory_full_info().pss
     return total
+
+
+def end(root: int) -> None:
+    """End a process and its children: the kind way for 20 seconds, and then for good.
+
+    By their ids, since some peers write over the environment by which `deployments.processes`
+    finds a service again.
+    """
+    members = _family([root])
+    for process in members:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, stubborn = psutil.wait_procs(members, timeout=20)
+    for process in stubborn:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def machine_cpu_seconds() -> float:
