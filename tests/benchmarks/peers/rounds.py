@@ -8,8 +8,8 @@ import psycopg
 
 from deployments.processes import Service
 from tests.benchmarks.data import add_stuck
-from tests.benchmarks.peers.standing import EVERY, Place
 from tests.benchmarks.peers.family import cpu_seconds, machine_cpu_seconds, pss
+from tests.benchmarks.peers.standing import EVERY, Place
 from tests.benchmarks.runs import without_stuck
 
 SITES = 25
