@@ -62,12 +62,18 @@ def test_an_environment_of_another_day_is_brought_up_to_date(project: Path) -> N
     install(project)
     first = installed(project)
     assert set(first.items()) <= set(LOCKED.items())
+    assert is_compiled(project, "prefect")
     uv = [".venv/bin/uv", "pip", "install", "--quiet", "--python", ".venv/bin/python"]
     subprocess.run([*uv, "httpx==0.27.2", "colorlog"], cwd=project, timeout=60, check=True)
     assert installed(project) != first
     os.utime(project / "requirements.lock")
     install(project)
     assert installed(project) == first
+
+
+def is_compiled(project: Path, package: str) -> bool:
+    """Whether a run that may write nothing into the environment need not compile the package."""
+    return bool(list(project.glob(f".venv/lib/python*/site-packages/{package}/__pycache__/*.pyc")))
 
 
 def lose_a_part_of(project: Path, package: str) -> None:
