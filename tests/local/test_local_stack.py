@@ -19,10 +19,12 @@ import yaml
 from psycopg.rows import TupleRow
 
 from deployments.processes import MARK
+from deployments.samples import to_try
 from deployments.sweeps import DEPLOYMENT
 from tests.sites import Sites
 
 ROOT = Path(__file__).parents[2]
+CHAIN = "provision-site/on-demand"
 READY = "Ctrl-C stops everything"
 
 
@@ -89,9 +91,12 @@ def alive_on(data: Path) -> list[psutil.Process]:
     return found
 
 
+def url_of(data: Path, database: str) -> str:
+    return f"postgresql://postgres@/{database}?host={data / 'postgres' / 'cluster'}"
+
+
 def query(data: Path, database: str, statement: str) -> list[TupleRow]:
-    url = f"postgresql://postgres@/{database}?host={data / 'postgres' / 'cluster'}"
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(url_of(data, database)) as connection:
         return connection.execute(statement.encode()).fetchall()
 
 
@@ -132,6 +137,24 @@ def outage(stack: Stack) -> str:
     return done.stdout
 
 
+def custom_run(api: str, deployment: str, **parameters: Any) -> str:
+    """What the UI's Custom run starts; the run's id."""
+    found = httpx.get(f"{api}/deployments/name/{deployment}").json()
+    made = httpx.post(
+        f"{api}/deployments/{found['id']}/create_flow_run",
+        json={"parameters": found["parameters"] | parameters, "enforce_parameter_schema": True},
+    )
+    return str(made.raise_for_status().json()["id"])
+
+
+def state_at_the_end(api: str, run_id: str) -> str:
+    deadline = time.monotonic() + 120
+    while (run := httpx.get(f"{api}/flow_runs/{run_id}").json())["end_time"] is None:
+        assert time.monotonic() < deadline, run
+        time.sleep(0.2)
+    return str(run["state_name"])
+
+
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
@@ -162,6 +185,10 @@ def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
     assert [s["slug"] for s in again["schedules"]] == [schedule["slug"]]
     assert again["schedules"][0]["schedule"] == schedule["schedule"]
     assert not again["schedules"][0]["active"], "a redeploy must not wake a paused schedule"
+
+    to_live, to_fail = to_try(url_of(data, "provision"))
+    runs = [custom_run(api, CHAIN, site_id=site_id) for site_id in (to_live, to_fail)]
+    assert [state_at_the_end(api, run) for run in runs] == ["Live", "Failed"]
 
     sites = query(data, "provision", "SELECT id, metadata FROM sites ORDER BY id")
     first.process.kill()
