@@ -103,6 +103,7 @@ async def test_a_refusal_and_a_lost_worker_alert_a_person_and_nothing_else_does(
     )
 
     async with platform.engine.begin() as holding:
+        await holding.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
         await holding.exec_driver_sql("LOCK TABLE sites IN ACCESS EXCLUSIVE MODE")
         lost = production.custom_run()
         reported = ("prefect.flow-run.heartbeat", f"prefect.flow-run.{lost}")
