@@ -74,12 +74,12 @@ def postgres() -> Iterator[LocalPostgres]:
         yield server
 
 
-def migrate(url: str) -> None:
-    """`alembic upgrade head`, as an operator runs it."""
+def migrate(url: str, **names: str) -> None:
+    """`alembic upgrade head`, as an operator runs it, with these names of the platform's."""
     done = subprocess.run(
         [sys.executable, "-m", "alembic", "upgrade", "head"],
         cwd=ROOT,
-        env=os.environ | {"PROVISION_DATABASE_URL": url},
+        env=os.environ | {"PROVISION_DATABASE_URL": url} | names,
         capture_output=True,
         text=True,
         timeout=60,

@@ -13,12 +13,12 @@ from rich.table import Table
 
 from deployments.postgres import LocalPostgres, local_postgres
 from provisioning.settings import settings
-from tests.benchmarks import adopting, counted, pooled, price, query, runs, write
+from tests.benchmarks import adopting, counted, price, query, runs, ways, write
 from tests.benchmarks.data import drop, filled
 from tests.benchmarks.figures import Figure, as_json, machine
 from tests.conftest import ROOT, prefect_server
 
-BENCHMARKS = ("query", "write", "pooled", "run", "growth", "counted", "price", "adopting")
+BENCHMARKS = ("query", "write", "ways", "run", "growth", "counted", "price", "adopting")
 
 
 def main() -> int:
@@ -49,8 +49,8 @@ def measure(postgres: LocalPostgres, only: tuple[str, ...], *, ten_million: bool
         figures += asyncio.run(query.run(postgres, sizes))
     if "write" in only:
         figures += asyncio.run(write.run(postgres))
-    if "pooled" in only:
-        figures += asyncio.run(pooled.run(postgres))
+    if "ways" in only:
+        figures += ways.run(postgres)
     if "counted" in only:
         figures += counted.run()
     if "price" in only:
