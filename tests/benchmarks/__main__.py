@@ -56,7 +56,7 @@ def measure(postgres: LocalPostgres, only: tuple[str, ...], *, ten_million: bool
     if "price" in only:
         figures += asyncio.run(price.run(postgres))
     if "adopting" in only:
-        figures += asyncio.run(adopting.run(postgres, 1_000_000))
+        figures += asyncio.run(adopting.run(postgres, 2_000_000))
     if "growth" in only:
         figures += runs.memory(postgres, 10_000, 1_000_000)
     if {"run", "growth"} & set(only):

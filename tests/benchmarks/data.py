@@ -43,6 +43,12 @@ def filled(postgres: LocalPostgres, name: str, sites: int) -> str:
     postgres.ensure_database(name)
     url = postgres.url(name)
     adopt(url)
+    fill(url, sites)
+    return url
+
+
+def fill(url: str, sites: int) -> None:
+    """That many sites in the empty table of them."""
     with psycopg.connect(url, autocommit=True) as connection:
         for first in range(1, sites + 1, BATCH):
             last = min(first + BATCH - 1, sites)
@@ -51,7 +57,6 @@ def filled(postgres: LocalPostgres, name: str, sites: int) -> str:
             )
         connection.execute("VACUUM (ANALYZE) sites")
         connection.execute("CHECKPOINT")
-    return url
 
 
 def add_stuck(url: str, first: int, number: int, webhook: str | None = None) -> str:
