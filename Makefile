@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock run outage check test soak audit bench lint format
+.PHONY: help install lock run outage check test soak audit bench bench-peers lint format
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/installed ## make the environment in .venv from requirements.lock
 
@@ -41,6 +41,9 @@ audit: $(VENV)/installed ## known vulnerabilities of what is locked, where a ser
 
 bench: $(VENV)/installed ## what the program costs, as ratios measured in one run (ten minutes)
 	$(BIN)/python -m tests.benchmarks
+
+bench-peers: $(VENV)/installed ## the same sweep by cron, Dagster, Airflow and procrastinate (half an hour)
+	$(BIN)/python -m tests.benchmarks.peers
 
 lint: $(VENV)/installed ## style, types, the direction of imports, the container files
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.flows import Flow
 from prefect.settings import PREFECT_API_URL
 
-from deployments.processes import run_command, service
+from deployments.processes import Service, run_command, service
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from tests.benchmarks.empty import empty_flow
 from tests.conftest import ROOT
@@ -30,22 +30,23 @@ async def through_the_worker(url: str, rounds: int) -> tuple[float, float]:
     """The median seconds of an empty sweep and of an empty flow, from picked up to ended."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, worker(folder, url):
         async with get_client() as client:
-            ours = await _deployed(client, reap_stuck_provisions, "flows.reap_stuck_provisions")
-            empty = await _deployed(client, empty_flow, "tests.benchmarks.empty")
+            ours = await deployed(client, reap_stuck_provisions, "benchmark")
+            empty = await deployed(client, empty_flow, "benchmark")
             times: dict[UUID, list[float]] = {ours: [], empty: []}
             for _ in range(rounds):
                 for deployment, taken in times.items():
-                    taken.append(await _seconds(client, deployment))
+                    taken.append(await seconds_of_a_run(client, deployment))
             return median(times[ours]), median(times[empty])
 
 
 @contextmanager
-def worker(folder: str, url: str) -> Iterator[None]:
+def worker(folder: str, url: str) -> Iterator[Service]:
     """A process worker whose runs sweep this database."""
     environment = os.environ | {
         "PREFECT_API_URL": str(PREFECT_API_URL.value()),
         "PROVISION_DATABASE_URL": url,
         "PYTHONPATH": str(ROOT),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     prefect = (sys.executable, "-m", "prefect")
     run_command(
@@ -60,22 +61,31 @@ def worker(folder: str, url: str) -> Iterator[None]:
         (*prefect, "worker", "start", "--pool", POOL),
         log=Path(folder) / "worker.log",
         environment=environment,
-    ):
-        yield
+    ) as started:
+        yield started
 
 
-async def _deployed(client: PrefectClient, flow: Flow[Any, Any], module: str) -> UUID:
+async def deployed(
+    client: PrefectClient,
+    flow: Flow[Any, Any],
+    name: str,
+    *,
+    job_variables: dict[str, Any] | None = None,
+) -> UUID:
+    """The id of a deployment of that flow on the benchmarks' pool."""
     return await client.create_deployment(
         flow_id=await client.create_flow(flow),
-        name="benchmark",
-        entrypoint=f"{module}.{flow.fn.__name__}",
+        name=name,
+        entrypoint=f"{flow.fn.__module__}.{flow.fn.__name__}",
         work_pool_name=POOL,
         pull_steps=[],
+        job_variables=job_variables,
         parameter_openapi_schema=flow.parameters.model_dump(),
     )
 
 
-async def _seconds(client: PrefectClient, deployment: UUID) -> float:
+async def seconds_of_a_run(client: PrefectClient, deployment: UUID) -> float:
+    """From picked up by the worker to ended, of one run of that deployment."""
     run: FlowRun = await client.create_flow_run_from_deployment(deployment)
     deadline = time.monotonic() + WAIT_SECONDS
     while not (run.state and run.state.is_final()):

@@ -40,6 +40,7 @@ def main() -> int:
     options = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # either one must end what is started here
         signal.signal(number, signal.default_int_handler)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what runs all day is compiled once
     build: Path = options.json.parent
     build.mkdir(parents=True, exist_ok=True)
     with (

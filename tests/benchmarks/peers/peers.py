@@ -9,6 +9,11 @@ from tests.benchmarks.peers import standing
 from tests.benchmarks.peers.standing import Place
 
 PSYCOPG = "psycopg[binary]==3.3.9"
+DAGSTER = (
+    *("dagster==1.13.27", "dagster-postgres==0.29.27", "dagster-webserver==1.13.27"),
+    "sqlalchemy==2.0.58",  # with 2.1 the same URL means psycopg 3, which its NOTIFY does not know
+    PSYCOPG,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ PEERS = (
     ),
     Peer(
         "Dagster",
-        ("dagster==1.13.27", "dagster-postgres==0.29.27", "dagster-webserver==1.13.27", PSYCOPG),
+        DAGSTER,
         standing.dagster,
         "a page for each run, with one step, its events and its log; the schedule's ticks",
     ),
