@@ -26,7 +26,7 @@ from provisioning.claims import TO_TEAR_DOWN
 from provisioning.database import autocommit
 from provisioning.errors import DatabaseError, NotMarked
 from provisioning.outbox.notices import LONGEST_DOMAIN, Told, owed_for, stable_ids
-from provisioning.schema import SiteId, row_of, sites, terminal_failures
+from provisioning.schema import DOMAIN, SiteId, row_of, sites, terminal_failures
 from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
 from provisioning.stamps import (
     FAILED,
@@ -204,7 +204,7 @@ _MARK = (
     )
     .returning(
         sites.c.id.label("id"),  # a name of 63 bytes would be cut on one side of the CTE alone
-        sites.c.domain.label("domain"),
+        DOMAIN.label("domain"),
         WEBHOOK.label("webhook"),
         WEBHOOK_SECRET.label("webhook_secret"),
         *TO_TEAR_DOWN,

@@ -27,6 +27,7 @@ from sqlalchemy import (
     Uuid,
     and_,
     bindparam,
+    cast,
     func,
     text,
     true,
@@ -58,6 +59,9 @@ sites = Table(
     ),
     schema=MAPPING.table_schema or BLANK_SCHEMA,
 )
+
+DOMAIN: ColumnElement[str] = cast(sites.c.domain, Text)
+"""The domain as text, whatever its type: citext and char have rules of their own."""
 
 PRESENT: ColumnElement[bool] = sites.c.deleted_at.is_(None) if "deleted_at" in sites.c else true()
 """The row is there. One that the platform deleted softly is as good as gone."""

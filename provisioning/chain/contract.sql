@@ -74,7 +74,7 @@ WITH mark AS (
      AND $metadata #>> '{provision,started_at}' = :attempt
      AND $metadata #>> '{terminal_failure}' IS NULL
      AND $metadata #>> '{health_check,completed_at}' IS NULL
-  RETURNING $id AS id, $domain AS domain, left($metadata #>> '{provision,webhook}', 2049) AS url,
+  RETURNING $id AS id, $domain::text AS domain, left($metadata #>> '{provision,webhook}', 2049) AS url,
             left($metadata #>> '{provision,webhook_secret}', 1025) AS secret
 ), entry AS (
   INSERT INTO $terminal_failures (id, site_id, domain, attempt, reason, detail, source)

@@ -26,7 +26,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from provisioning import claims
 from provisioning.chain.upstream import Claim
-from provisioning.schema import SiteId, notices, row_of, sites, terminal_failures
+from provisioning.schema import DOMAIN, SiteId, notices, row_of, sites, terminal_failures
 from provisioning.stamps import (
     DEADLINE,
     DEADLINE_INSTANT,
@@ -51,7 +51,7 @@ _OWN_DEADLINE = func.coalesce(at("provision,own_deadline") == DEADLINE, false())
 """Whether the attempt that stands there set the deadline itself: then it ends with that attempt."""
 
 PROGRESS = (
-    sites.c.domain,
+    DOMAIN.label("domain"),
     cast(sites.c.id, Text).label("site_id"),
     claims.OF_THIS_ROW.label("of_this_row"),
     claims.MADE_BY.label("made_by"),

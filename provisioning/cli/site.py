@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.cli.app import WRONG, AsJson, app, console, errors, platform, print_json, run
 from provisioning.database import autocommit
-from provisioning.schema import notices, row_of, sites, terminal_failures
+from provisioning.schema import DOMAIN, notices, row_of, sites, terminal_failures
 from provisioning.site_state import row_at
 from provisioning.stamps import COMPLETED, DEADLINE, FAILED, HOLD, STARTED, STEP
 from provisioning.text import one_line
@@ -59,7 +59,7 @@ async def _stamps(engine: AsyncEngine, site_id: str) -> dict[str, Any] | None:
     }
     query = select(
         cast(sites.c.id, Text).label("id"),
-        func.left(cast(sites.c.domain, Text), 253).label("domain"),
+        func.left(DOMAIN, 253).label("domain"),
         *(func.left(stamp, LONGEST).label(name) for name, stamp in stamps.items()),
     ).where(row_of(site_id))
     async with autocommit(engine) as connection:

@@ -5,17 +5,15 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Select,
-    Text,
     and_,
     bindparam,
-    cast,
     func,
     not_,
     select,
 )
 from sqlalchemy.dialects.postgresql import INTERVAL
 
-from provisioning.schema import sites
+from provisioning.schema import DOMAIN, sites
 from provisioning.stamps import (
     BEFORE_DEADLINE,
     DEADLINE,
@@ -41,7 +39,7 @@ def stuck_query() -> Select[Any]:
     return (
         select(
             sites.c.id,
-            func.left(cast(sites.c.domain, Text), 253).label("domain"),
+            func.left(DOMAIN, 253).label("domain"),
             STARTED.label("attempt"),
             STARTED_INSTANT.label("started_at"),
             func.left(STEP, 100).label("step"),
@@ -58,7 +56,7 @@ def listed_aside(condition: ColumnElement[bool], stamp: ColumnElement[str]) -> S
     return (
         select(
             sites.c.id,
-            func.left(cast(sites.c.domain, Text), 253).label("domain"),
+            func.left(DOMAIN, 253).label("domain"),
             func.left(stamp, 200).label("stamp"),
         )
         .where(condition)
