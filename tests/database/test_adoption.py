@@ -107,6 +107,16 @@ def indexes(url: str) -> dict[object, bool]:
         (f"{PLATFORM_TABLE}; CREATE INDEX {INDEX} ON sites (domain)", [f"{INDEX} is taken"]),
     ],
 )
+@pytest.mark.guarantee(
+    fault=(
+        "no table, a view, other columns and types, no unique id, names that are taken (G06, G12)"
+    ),
+    holds="all of it is told at once, the table that may be meant is named, and nothing is made",
+    guard=(
+        "without the look, our tables are made before the first obstacle is met; without the "
+        "search for tables like it, none is named"
+    ),
+)
 def test_all_that_is_in_the_way_is_told_at_once_and_nothing_is_made(
     empty_database_url: str, made: str, said: list[str]
 ) -> None:
@@ -131,6 +141,25 @@ def test_g06_a_name_that_the_search_path_hides_is_qualified_first(empty_database
     assert query(empty_database_url, "SELECT 1 FROM platform.notices") == []
 
 
+@pytest.mark.guarantee(
+    fault="a table of the platform's with a name of ours, which the search path comes to first",
+    holds="told, with the setting that names the schema, and nothing is made",
+    guard="without the question, the migrations go on",
+)
+def test_a_name_of_ours_that_the_search_path_finds_elsewhere_first_is_told(
+    empty_database_url: str,
+) -> None:
+    query(empty_database_url, PLATFORM_TABLE)
+    query(empty_database_url, "CREATE SCHEMA first")
+    query(empty_database_url, "CREATE TABLE first.notices (id int)")
+    ((name,),) = query(empty_database_url, "SELECT current_database()")
+    query(empty_database_url, f"ALTER DATABASE {name} SET search_path = first, public")
+    refused = upgrade(empty_database_url)
+    assert "comes to first.notices before ours" in refused.stderr
+    assert of_ours(empty_database_url) == [("notices",)]
+    assert upgrade(empty_database_url, PROVISION_SITES_TABLE="public.sites").returncode == 0
+
+
 @pytest.fixture
 def migrator(empty_database_url: str) -> Iterator[str]:
     """The URL of the same database for a role that owns nothing in it."""
@@ -142,6 +171,13 @@ def migrator(empty_database_url: str) -> Iterator[str]:
     query(empty_database_url, "DROP ROLE migrator")
 
 
+@pytest.mark.guarantee(
+    fault="a role that does not own the table and may create nothing (G14)",
+    holds="one sentence for each, before anything is made",
+    guard=(
+        "without the question for rights, permission is denied in the middle of the first migration"
+    ),
+)
 def test_g14_a_role_that_may_not_is_told_so_and_what_to_do(
     empty_database_url: str, migrator: str
 ) -> None:
@@ -168,6 +204,11 @@ def test_g14_a_role_that_may_not_is_told_so_and_what_to_do(
         "REVOKE EXECUTE ON FUNCTION iso_instant(text) FROM PUBLIC",
     ],
 )
+@pytest.mark.guarantee(
+    fault="an index, a table or a right of ours is gone, and the version is the newest (G13)",
+    holds="`alembic upgrade head` makes it again",
+    guard="without the mending, each of the seven stays as it is",
+)
 def test_g13_what_got_lost_at_the_newest_revision_is_made_again(
     database_url: str, lost: str
 ) -> None:
@@ -183,6 +224,14 @@ def test_g13_what_got_lost_at_the_newest_revision_is_made_again(
     assert query(database_url, can) == [(True,)]
 
 
+@pytest.mark.guarantee(
+    fault="a partitioned table, in two levels (G12)",
+    holds="each partition gets the index beside its writers, and a new one by itself",
+    guard=(
+        "taken for a plain table, the server refuses the index; without the attaching, the "
+        "migration ends with an error"
+    ),
+)
 def test_g12_partitions_get_the_index_one_by_one_and_new_ones_by_themselves(
     empty_database_url: str,
 ) -> None:
@@ -196,6 +245,11 @@ def test_g12_partitions_get_the_index_one_by_one_and_new_ones_by_themselves(
 
 
 @pytest.mark.parametrize("at", ["sites", "sites_eu", "ONLY sites"])
+@pytest.mark.guarantee(
+    fault="the index of a partitioned table was built by hand, whole or in part (G12)",
+    holds="it is taken as it is, and what is missing is built",
+    guard="without the look for what is there, a partition is built twice",
+)
 def test_g12_an_index_that_was_built_by_hand_is_taken_as_it_is(
     empty_database_url: str, at: str
 ) -> None:
@@ -213,6 +267,11 @@ def test_g12_an_index_that_was_built_by_hand_is_taken_as_it_is(
     assert all(indexes(empty_database_url).values())
 
 
+@pytest.mark.guarantee(
+    fault="the build of a partition is killed",
+    holds="a second run goes on from there, and leaves no invalid index behind",
+    guard="without the look for what is there, the invalid index stays beside the new one",
+)
 def test_a_build_of_partitions_that_was_killed_goes_on_where_it_was(
     empty_database_url: str,
 ) -> None:

@@ -67,6 +67,7 @@ TRIGGER = (
 @pytest.mark.guarantee(
     fault="a constraint or a trigger of the platform that prints rows (G08)",
     holds="its code and the names of objects are told, and no value of the row",
+    guard="with the words of code in the database trusted, the row's value stands in the message",
 )
 async def test_what_the_server_says_of_a_row_goes_no_further(
     engine: AsyncEngine, sites: Sites, guard: str, code: str, told: str

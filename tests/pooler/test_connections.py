@@ -23,6 +23,7 @@ async def failure(url: str) -> DatabaseError:
 @pytest.mark.guarantee(
     fault="no such database, a wrong password, no TLS, no such host, refused, silent (G15)",
     holds="a sentence for each; only refused and silent are tried again",
+    guard="without the table of failures, one sentence for all",
 )
 async def test_each_way_to_fail_has_its_own_sentence(
     postgres: LocalPostgres, monkeypatch: pytest.MonkeyPatch

@@ -40,6 +40,7 @@ PASSWORDS = st.text(alphabet=MARKS + ":/@?#%[]&=,'\\ +\n\x00;{}", min_size=1, ma
 @pytest.mark.guarantee(
     fault="several hosts, another driver's name, a line break at the end of the URL (G15)",
     holds="the address is read as PostgreSQL's own tools read it",
+    guard="taken as it stands, another driver's name and the line break are refused",
 )
 def test_an_address_is_read_as_people_have_it(url: str, expected: dict[str, str]) -> None:
     found = parameters(url)
@@ -66,6 +67,7 @@ def test_an_address_is_read_as_people_have_it(url: str, expected: dict[str, str]
 @pytest.mark.guarantee(
     fault="a bare @ in the password, an option of another driver (G15)",
     holds="the fault is named, and no value of the URL is",
+    guard="without the look for what must be encoded, the @ passes and the host is `ss@h`",
 )
 def test_what_is_wrong_is_named_without_a_value(url: str, said: str) -> None:
     with pytest.raises(ValueError, match=r"(?s).") as caught:
@@ -99,6 +101,7 @@ def test_a_pooler_and_options_in_the_url_exclude_each_other(
 @pytest.mark.guarantee(
     fault="any password in PROVISION_DATABASE_URL, encoded or not",
     holds="no part of it in any message, representation or exception",
+    guard="with the options named as they stand in the URL, a password in them is in the message",
 )
 def test_no_part_of_a_password_is_ever_shown(password: str, more: str) -> None:
     for url in (
@@ -154,6 +157,7 @@ def test_a_database_is_shown_by_its_host_and_its_name(url: str, said: str) -> No
 @pytest.mark.guarantee(
     fault="any user and any password in the URL of the database",
     holds="what a report and a run's message say of the database is the same without them",
+    guard="with the user before the name of the database, it is shown",
 )
 def test_no_part_of_a_user_or_a_password_is_shown(user: str, password: str) -> None:
     name, secret = (quote(text.replace("\x00", ""), safe="") or "x" for text in (user, password))
