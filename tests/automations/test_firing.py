@@ -157,6 +157,7 @@ def subjects(receiver: Receiver) -> list[str]:
 @pytest.mark.guarantee(
     fault="an outage of 40 sweeps with a second kind of trouble in it (G30)",
     holds="one alert and one all-clear for each kind, at a real webhook block",
+    guard="with open situations forgotten, or one for all kinds, other alerts come than these four",
 )
 async def test_an_outage_of_forty_sweeps_is_one_alert_and_one_all_clear(
     sweep: Sweep,

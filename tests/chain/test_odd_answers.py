@@ -13,6 +13,14 @@ from tests.chain.stub_server import StubServer
 from tests.chain.test_forge import CLAIM, DOMAIN
 
 
+@pytest.mark.guarantee(
+    fault="pages of an upstream's list that lead back to an earlier page",
+    holds="they are left at once, and told",
+    guard=(
+        "the cursors that were seen: without them the same page is asked for until the "
+        "upstream answers otherwise"
+    ),
+)
 @pytest.mark.parametrize("cursors", [["a", "a"], ["a", "b", "a"], [1, 2, 3, 2]])
 async def test_pages_that_lead_back_to_an_earlier_one_are_left_at_once(
     forge: StubServer, client: Upstream, cursors: list[Any]
@@ -25,6 +33,11 @@ async def test_pages_that_lead_back_to_an_earlier_one_are_left_at_once(
     assert len(forge.asked) == len(cursors)
 
 
+@pytest.mark.guarantee(
+    fault="null where an upstream's answer could hold something",
+    holds="it counts as missing",
+    guard="the nulls left in: 'has another shape', eight times",
+)
 @pytest.mark.parametrize(
     "resource",
     [
@@ -60,8 +73,8 @@ async def test_a_tag_is_found_by_its_type_and_its_id(forge: StubServer, client: 
     page = {
         "data": [resource],
         "included": [
-            {"type": "server", "id": 5, "attributes": {"name": "another"}},
             {"type": "tag", "id": "5", "attributes": {"name": CLAIM.marker}},
+            {"type": "server", "id": 5, "attributes": {"name": "another"}},
             {"type": "tag", "id": 6, "attributes": None},
         ],
     }
@@ -70,6 +83,11 @@ async def test_a_tag_is_found_by_its_type_and_its_id(forge: StubServer, client: 
     assert found.marks == {CLAIM.marker}
 
 
+@pytest.mark.guarantee(
+    fault="a page of something between chain and upstream, with the status of a success",
+    holds="the chain asks again",
+    guard="no JSON taken for a refusal: each of the 20 pages fails the attempt",
+)
 @BOTH_VERSIONS
 @pytest.mark.parametrize(
     "body", ["", "<html>We will be back soon.</html>", "\ufeff{", '{"data": ', "[" * 9000]
@@ -116,6 +134,11 @@ async def test_an_answer_that_can_not_be_unpacked_passes(
         await client.find(DOMAIN, CLAIM.marker)
 
 
+@pytest.mark.guarantee(
+    fault="a site that somebody removes at the upstream while its chain waits",
+    holds="the attempt fails and says so",
+    guard="Watch.seen: without it the 404 is waited out as that of a new site",
+)
 @BOTH_VERSIONS
 async def test_a_site_that_was_there_and_is_gone_does_not_come_back(
     forge: StubServer, client: Upstream

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from provisioning.chain.api import Api
 from provisioning.chain.forge import Forge, ForgeV1
 from provisioning.chain.polling import Time
 from provisioning.chain.request import request
-from provisioning.chain.upstream import Claim
+from provisioning.chain.upstream import Claim, Standing, Upstream, UpstreamSite
 from provisioning.errors import GaveUp, UpstreamRefused
 from provisioning.failures import Source, fail_terminally
 from tests.chain.conftest import BOTH_VERSIONS
@@ -34,7 +35,7 @@ class Chain:
 
     def __init__(self, engine: AsyncEngine, forge: StubServer) -> None:
         self.engine, self.told = engine, list[str]()
-        self.upstream = (
+        self.upstream: Upstream = (
             ForgeV1(Api(f"{forge.url}/api/v1", SecretStr(TOKEN)), SERVER)
             if isinstance(forge, ForgeV1Server)
             else Forge(Api(f"{forge.url}/api", SecretStr(TOKEN)), ORGANIZATION, SERVER)
@@ -136,6 +137,11 @@ async def test_of_two_rows_at_once_one_gets_the_domain(
     assert len(forge.sites) == 30
 
 
+@pytest.mark.guarantee(
+    fault="a create whose answer was lost",
+    holds="the attempt that asked recognises its site, and no other attempt does",
+    guard="the marker: without its tag the attempt that asked is refused as well",
+)
 async def test_a_lost_answer_is_recognised_by_the_attempt_that_asked_and_by_no_other(
     chain: Chain, sites: Sites, forge: StubServer
 ) -> None:
@@ -185,6 +191,11 @@ async def test_a_new_attempt_recognises_what_an_earlier_one_asked_for_and_never_
     assert len(forge.sites) == forge.creates() == 1
 
 
+@pytest.mark.guarantee(
+    fault="a new attempt while the teardown of the last one is owed or under way",
+    holds="it takes nothing over, and waits while the upstream removes it",
+    guard="_TORN_DOWN: without it the new attempt takes over the site that is to be removed",
+)
 @BOTH_VERSIONS
 async def test_what_a_teardown_was_asked_for_is_not_taken_over(
     chain: Chain, sites: Sites, forge: StubServer
@@ -230,6 +241,11 @@ async def test_a_row_made_again_under_an_old_id_takes_nothing_over(
 COPY = "INSERT INTO sites SELECT :copy, domain, metadata FROM sites WHERE id = :of"
 
 
+@pytest.mark.guarantee(
+    fault="a row that was copied with its metadata",
+    holds="it takes nothing over, and its teardown names nothing",
+    guard="OF_THIS_ROW: without it the copy takes over site 100, and its teardown names 100",
+)
 @BOTH_VERSIONS
 @pytest.mark.parametrize("ended", [True, False])
 async def test_a_copied_row_takes_nothing_over_and_tears_nothing_down(
@@ -255,17 +271,49 @@ async def test_a_copied_row_takes_nothing_over_and_tears_nothing_down(
     assert [upstream_id for upstream_id, _ in await torn_down(sites)] == [None]
 
 
+class ByMarker:
+    """An upstream that finds a site by its marker as well, whatever its domain is."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str]] = []
+
+    async def find(self, domain: str, marker: str) -> Sequence[UpstreamSite]:
+        return [self.site(n) for n, names in enumerate(self.made) if {domain, marker} & {*names}]
+
+    async def create(self, domain: str, marker: str) -> UpstreamSite:
+        self.made.append((domain, marker))
+        return self.site(len(self.made) - 1)
+
+    async def read(self, upstream_id: str) -> UpstreamSite:
+        return self.site(int(upstream_id))
+
+    def site(self, number: int) -> UpstreamSite:
+        marks = frozenset([self.made[number][1]])
+        return UpstreamSite(str(number), "installed", Standing.READY, marks)
+
+
+@pytest.mark.guarantee(
+    fault="a row that has got another domain",
+    holds="the site of the old one is not taken over, however the upstream finds it",
+    guard="the comparison of domains: without it the row of new.example takes over the old site",
+)
 async def test_the_site_of_an_old_domain_is_not_taken_over_for_a_new_one(
-    chain: Chain, sites: Sites, forge: StubServer
+    chain: Chain, sites: Sites
 ) -> None:
+    chain.upstream = upstream = ByMarker()
     await sites.add(ONE, {}, domain="old.example")
     await chain.attempt(ONE)
     await chain.fail(ONE, teardown=False)
     await sites.run("UPDATE sites SET domain = 'new.example'")
-    assert await chain.attempt(ONE) == "101"
-    assert [site["name"] for site in forge.sites] == ["old.example", "new.example"]
+    assert await chain.attempt(ONE) == "1"
+    assert [domain for domain, _ in upstream.made] == ["old.example", "new.example"]
 
 
+@pytest.mark.guarantee(
+    fault="a live site that is provisioned again, and fails",
+    holds="its teardown names nothing that an earlier attempt had made",
+    guard="_OF_THIS_ATTEMPT: without it the teardown names the live site",
+)
 @BOTH_VERSIONS
 async def test_a_live_site_that_is_provisioned_again_is_not_torn_down(
     chain: Chain, sites: Sites, engine: AsyncEngine

@@ -62,6 +62,7 @@ async def is_live(run: "asyncio.Task[State[Any]]", forge: StubServer) -> None:
 @pytest.mark.guarantee(
     fault="a row that somebody holds for 25 s while its chain runs",
     holds="the chain waits within its attempt's time, and goes on",
+    guard="a held row taken for an end: each of the three attempts fails",
 )
 async def test_a_row_that_is_held(
     provision: Provision,
@@ -87,6 +88,10 @@ async def test_a_row_that_is_held(
 @pytest.mark.guarantee(
     fault="a database that is away for 30 s while a chain runs",
     holds="the chain waits within its attempt's time, asks nothing meanwhile, and goes on",
+    guard=(
+        "a lost connection taken for an end: each of the three attempts fails; a wait that asks "
+        "although the look at its attempt failed: the upstream is asked meanwhile"
+    ),
 )
 async def test_a_database_that_is_away(
     provision: Provision,
@@ -99,7 +104,8 @@ async def test_a_database_that_is_away(
 ) -> None:
     await sites.add(SITE, {}, domain="shop.example")
     slow(forge)
-    forge.first_statuses.extend(["installing"] * 2)
+    if step == "install":
+        forge.status = "installing"
     run = asyncio.create_task(provision(SITE))
     await until_then(forge, step)
     await sites.engine.dispose()
@@ -108,10 +114,16 @@ async def test_a_database_that_is_away(
         asked = len(forge.asked)
         await asyncio.sleep(seconds - 1)
         assert len(forge.asked) == asked, "nothing is asked while nobody knows how it stands"
+    forge.status = "installed"
     await is_live(run, forge)
 
 
 @pytest.mark.parametrize("status", [408, 500, 502, 520, 524])
+@pytest.mark.guarantee(
+    fault="an upstream that answers 408, 500, 502 or 52x, to each method five times",
+    holds="the chain asks again, and makes one site",
+    guard="with 503 alone for what passes, four of the five attempts fail",
+)
 async def test_an_upstream_in_trouble(
     provision: Provision, sites: Sites, forge: StubServer, status: int
 ) -> None:
@@ -124,6 +136,11 @@ async def test_an_upstream_in_trouble(
     assert len(forge.sites) == 1
 
 
+@pytest.mark.guarantee(
+    fault="a Retry-After beyond the attempt's deadline",
+    holds="the attempt fails at once, and is told as that",
+    guard="without the comparison the chain waits for two hours",
+)
 async def test_a_wish_beyond_the_attempts_time_is_told_as_that(
     provision: Provision, sites: Sites, forge: StubServer
 ) -> None:

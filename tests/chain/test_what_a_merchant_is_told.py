@@ -61,6 +61,7 @@ def lead_to(monkeypatch: pytest.MonkeyPatch, domain: str, addresses: list[str]) 
     fault="a health check that meets an open port, a closed one, an address inside, or nothing "
     "(G22)",
     holds="the merchant is told one sentence, the same each time; the ledger has the detail",
+    guard='with the detail for a reason: "blocked: … leads to 169.254.169.254" in the notice',
 )
 async def test_a_site_that_is_not_healthy_is_told_in_one_sentence(
     provision: Provision,

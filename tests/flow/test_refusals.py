@@ -15,6 +15,7 @@ pytestmark = pytest.mark.heart
 @pytest.mark.guarantee(
     fault="retries configured on the tasks (F11)",
     holds="a refusal is evaluated once",
+    guard="with two retries of the step or of the flow it is evaluated three times",
 )
 async def test_a_refusal_is_evaluated_once(sweep: Sweep, sites: Sites, prefect_api: str) -> None:
     await sites.add_many(26)

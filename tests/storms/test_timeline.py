@@ -97,6 +97,10 @@ def shown(lines: list[Line]) -> list[Line]:
     fault="an outage of twelve hours, with one approval in the middle (G26, G30)",
     holds="nothing is reaped behind a person's back; alerts at the beginning, every six hours and "
     "at the end",
+    guard=(
+        "with a cap for half of it, a sweep reaps the 20 that a refusal listed; with an alert at "
+        "each refusal, 118 of them; where a refusal ends the alerts of refusals, 59 all-clears"
+    ),
 )
 async def test_an_outage_of_twelve_hours(engine: AsyncEngine) -> None:
     lines = await outage(engine)
