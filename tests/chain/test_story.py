@@ -119,6 +119,7 @@ async def in_flight(sites: Sites) -> list[int]:
 @pytest.mark.guarantee(
     fault="a chain killed together with its worker",
     holds="the next sweep fails its attempt",
+    guard="its own deadline two days ahead: the next sweep leaves it alone",
 )
 async def test_a_chain_that_dies_with_its_worker_is_failed_by_the_next_sweep(
     workers: Workers, sites: Sites, forge: ForgeServer
@@ -168,6 +169,7 @@ async def test_a_chain_that_dies_with_its_worker_is_failed_by_the_next_sweep(
 @pytest.mark.guarantee(
     fault="a worker stopped by a deploy (SIGTERM) in the middle of a chain",
     holds="its runs end without a word, and the next sweep fails what they left in flight",
+    guard="its own deadline two days ahead: the sweep ends Clean, with one before a deadline",
 )
 async def test_a_chain_whose_worker_a_deploy_stops_is_failed_by_the_next_sweep(
     workers: Workers, sites: Sites, forge: ForgeServer
