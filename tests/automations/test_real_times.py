@@ -18,6 +18,10 @@ CLEAN: End = ("COMPLETED", "Clean", {})
 @pytest.mark.long
 @pytest.mark.e2e
 @pytest.mark.timeout(3000)
+@pytest.mark.guarantee(
+    fault="the sweeps of one deployment stop, for half an hour at the real times",
+    holds="one alert, after a quarter of an hour",
+)
 async def test_half_an_hour_of_silence_is_one_alert_after_a_quarter(
     production: Production,
     client: SyncPrefectClient,

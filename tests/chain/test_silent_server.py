@@ -1,15 +1,19 @@
-"""A Prefect server that stops answering in mid-chain, under the settings of the deployment."""
+"""A Prefect server that stops answering in mid-run, under the settings of the deployment."""
 
 import asyncio
+import json
+import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, PREFECT_CLIENT_RETRY_JITTER_FACTOR
 
 from flows.leaving import LEAVE_AFTER
+from flows.ui.publish import PUBLISH_SECONDS
 from tests.chain.stub_server import StubServer
 from tests.conftest import ROOT
 from tests.faults.test_bounds import HangingApi
@@ -36,6 +40,20 @@ def test_the_end_of_a_run_is_told_before_its_process_leaves() -> None:
     assert tries * seconds + pauses < LEAVE_AFTER
 
 
+async def started(
+    flow: str, parameters: dict[str, Any], leaves_after: float, log: Path
+) -> asyncio.subprocess.Process:
+    """A run in a process of its own, under the settings of the environment."""
+    with log.open("w") as output:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.chain.one_run", flow, json.dumps(parameters)),
+            str(leaves_after),
+            cwd=ROOT,
+            stdout=output,
+            stderr=output,
+        )
+
+
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("leaves_after", [20.0, pytest.param(LEAVE_AFTER, marks=pytest.mark.long)])
@@ -58,13 +76,7 @@ async def test_a_server_that_stops_answering_changes_nothing_for_the_site(
     upstream_environment.setenv("PREFECT_API_URL", api.url)
     for name, value in deployed_environment().items():
         upstream_environment.setenv(name, value)
-    with (tmp_path / "log").open("w") as log:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.chain.one_chain", str(SITE), str(leaves_after)),
-            cwd=ROOT,
-            stdout=log,
-            stderr=log,
-        )
+    process = await started("chain", {"site_id": SITE}, leaves_after, tmp_path / "log")
     try:
         await forge.until_asked("GET 100")
         api.hanging.set()
@@ -84,4 +96,34 @@ async def test_a_server_that_stops_answering_changes_nothing_for_the_site(
     print((tmp_path / "log").read_text())
     assert live - hung < A_MOMENT
     assert ended - live < leaves_after + A_MOMENT
+    assert process.returncode == 1, "nobody knows of its end"
+
+
+@pytest.mark.long
+@pytest.mark.e2e
+@pytest.mark.guarantee(
+    fault="a Prefect server that stops answering as a sweep publishes its report",
+    holds="the site is failed, and the process ends within its bound after that",
+    guard="without `leaving` in the flow the process was still there 50 s later, and not 35",
+)
+async def test_a_sweep_leaves_a_server_that_stops_answering(
+    sites: Sites, worker_environment: pytest.MonkeyPatch, prefect_api: str, tmp_path: Path
+) -> None:
+    await sites.add_started(1)
+    api = HangingApi(prefect_api, re.compile(rb"POST /api/artifacts"))
+    worker_environment.setenv("PREFECT_API_URL", api.url)
+    for name, value in deployed_environment().items():
+        worker_environment.setenv(name, value)
+    process = await started("sweep", {}, 20.0, tmp_path / "log")
+    try:
+        assert await asyncio.to_thread(api.hanging.wait, 60), (tmp_path / "log").read_text()
+        hung = time.monotonic()
+        assert await sites.failed() == [1]
+        async with asyncio.timeout(PUBLISH_SECONDS + 20.0 + A_MOMENT):
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        api.close()
+    print(f"ended {time.monotonic() - hung:.0f} s after the server hung")
     assert process.returncode == 1, "nobody knows of its end"
