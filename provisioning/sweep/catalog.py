@@ -174,7 +174,7 @@ _ASKED = {
     "index": IN_FLIGHT_INDEX,
     "key": KEY.replace('"', ""),
     "predicate": PREDICATE.replace('"', ""),
-    "own_tables": [table.fullname for table in _TABLES[1:] for _ in table.columns],
+    "own_tables": [sql_name(table) for table in _TABLES[1:] for _ in table.columns],
     "own_columns": [column.name for table in _TABLES[1:] for column in table.columns],
     "tables": [right.table for right in _NEEDED],
     "privileges": [right.privilege for right in _NEEDED],

@@ -98,7 +98,8 @@ def run(environment: dict[str, str], *command: str | Path, words: str = "") -> s
     holds="migrations, look, mark and index work, and psql runs the contract as it is printed",
     guard=(
         "with names printed by the driver's dialect, each `%` stands there twice: no such table; "
-        "without the labels in the mark, names of 63 bytes end in `column does not exist`"
+        "without the labels in the mark, names of 63 bytes end in `column does not exist`; with "
+        "the plain name of a table of ours, no column that it lacks is told"
     ),
 )
 @pytest.mark.parametrize("mapping", MAPPINGS.values(), ids=MAPPINGS.keys())
@@ -130,6 +131,10 @@ def test_any_name_that_postgresql_takes_works(
     with psycopg.connect(empty_database_url) as connection:
         notices = sql.SQL("SELECT id::text FROM {}.notices").format(sql.Identifier(mapping[-1]))
         assert connection.execute(notices).fetchall() == [(ANOTHER_ID,)]
+        lost = sql.SQL("ALTER TABLE {}.notices DROP COLUMN secret")
+        connection.execute(lost.format(sql.Identifier(mapping[-1])))
+    with pytest.raises(AssertionError, match=re.escape(f"{sql_name(mapping[-1])}.notices.secret")):
+        run(environment, *script)
 
 
 ONE_ID = "5eed0000-0000-4000-8000-000000000001"
