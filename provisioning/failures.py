@@ -27,7 +27,7 @@ from provisioning.database import autocommit
 from provisioning.errors import DatabaseError, NotMarked
 from provisioning.outbox.notices import LONGEST_DOMAIN, Told, owed_for, stable_ids
 from provisioning.schema import DOMAIN, SiteId, row_of, sites, terminal_failures
-from provisioning.site_state import Outcome, moved_on, read_stamps, row_at
+from provisioning.site_state import Outcome, moved_on, read_stamps, row_at, stamps_in, stamps_query
 from provisioning.stamps import (
     FAILED,
     IN_FLIGHT,
@@ -142,15 +142,16 @@ async def times_marked_again(engine: AsyncEngine, site_id: SiteId, attempt: str)
     Raises:
         NotMarked: the mark that was just set is gone already.
     """
+    again = select(terminal_failures.c.marked_again).where(*_entry_of(site_id, attempt))
+    query = stamps_query(site_id, again.scalar_subquery().label("again"))
     async with autocommit(engine) as connection:
-        if moved_on(await read_stamps(connection, site_id), attempt) is None:
-            raise NotMarked(
-                "the mark was set and is gone again. Look for an AFTER UPDATE trigger on "
-                f"{sites.fullname}, or for what saves whole documents over its metadata"
-            )
-        query = select(terminal_failures.c.marked_again).where(*_entry_of(site_id, attempt))
-        found = await connection.execute(query)
-        return found.scalar_one_or_none() or 0
+        row = await row_at(connection, site_id, query)
+    if moved_on(stamps_in(row), attempt) is None:
+        raise NotMarked(
+            "the mark was set and is gone again. Look for an AFTER UPDATE trigger on "
+            f"{sites.fullname}, or for what saves whole documents over its metadata"
+        )
+    return row.again or 0 if row else 0
 
 
 async def is_claimed_by(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Executable, Row, select
+from sqlalchemy import ColumnElement, Executable, Row, Select, select
 
 from provisioning.database import Connection
 from provisioning.errors import DatabaseError
@@ -60,15 +60,21 @@ def moved_on(now: Stamps | None, attempt: str) -> Outcome | None:
 
 async def read_stamps(connection: Connection, site_id: SiteId) -> Stamps | None:
     """The stamps of one site as they are committed now; None if there is no such row."""
-    row = await row_at(
-        connection,
-        site_id,
-        select(
-            STARTED.label("attempt"),
-            COMPLETED.is_not(None).label("completed"),
-            FAILED.is_not(None).label("failed"),
-        ).where(row_of(site_id)),
-    )
+    return stamps_in(await row_at(connection, site_id, stamps_query(site_id)))
+
+
+def stamps_query(site_id: SiteId, *more: ColumnElement[Any]) -> Select[Any]:
+    """What `stamps_in` reads of one site, and more beside it."""
+    return select(
+        STARTED.label("attempt"),
+        COMPLETED.is_not(None).label("completed"),
+        FAILED.is_not(None).label("failed"),
+        *more,
+    ).where(row_of(site_id))
+
+
+def stamps_in(row: Row[Any] | None) -> Stamps | None:
+    """The stamps in a row of `stamps_query`."""
     return Stamps(row.attempt, row.completed, row.failed) if row else None
 
 

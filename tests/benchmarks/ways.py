@@ -38,7 +38,7 @@ def run(postgres: LocalPostgres) -> list[Figure]:
             "plain": {"PROVISION_DATABASE_URL": plain},
             "mapped": {"PROVISION_DATABASE_URL": mapped} | second_table.NAMES,
             "bounded": {"PROVISION_DATABASE_URL": plain} | pooled,
-            "pooled": {"PROVISION_DATABASE_URL": pooler.through(plain)} | pooled,
+            "pooled": {"PROVISION_DATABASE_URL": pooler.beside(plain)} | pooled,
         }
         running = {
             way: reapers.enter_context(_reaper(names, 3_000_000_000 + number * 1_000_000))

@@ -26,7 +26,7 @@ SETTINGS = """\
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
-unix_socket_dir =
+unix_socket_dir = {folder}
 auth_type = trust
 auth_file = {folder}/users.txt
 admin_users = postgres
@@ -41,7 +41,12 @@ class Bouncer:
     """A running pooler."""
 
     port: int
-    log: Path
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self.folder / "pgbouncer.log"
 
     def url(self, database: str, user: str = "postgres") -> str:
         """The address of a database through it."""
@@ -49,7 +54,16 @@ class Bouncer:
 
     def through(self, url: str) -> str:
         """The same database, through the pooler."""
-        return self.url(url.split("@/")[1].split("?", maxsplit=1)[0])
+        return self.url(_name(url))
+
+    def beside(self, url: str) -> str:
+        """The same, over its socket in the file system, as the server itself is reached."""
+        return f"postgresql://postgres@/{_name(url)}?host={self.folder}&port={self.port}"
+
+
+def _name(url: str) -> str:
+    """The database in the URL of a local server."""
+    return url.split("@/")[1].split("?", maxsplit=1)[0]
 
 
 def find_binary() -> str:
@@ -94,7 +108,7 @@ def bouncer(postgres: LocalPostgres, mode: str, *more: str) -> Iterator[Bouncer]
         )
         try:
             _wait(port, running)
-            yield Bouncer(port, folder / "pgbouncer.log")
+            yield Bouncer(port, folder)
         finally:
             running.terminate()
             with suppress(subprocess.TimeoutExpired):
