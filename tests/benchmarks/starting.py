@@ -1,9 +1,10 @@
 """What a sweep's run through a worker costs beyond its work: Python started, Prefect imported.
 
-Not a part of `make bench`: `python -m tests.benchmarks.starting`, five minutes.
+Not a part of `make bench`: `python -m tests.benchmarks.starting`, ten minutes.
 """
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -23,18 +24,19 @@ from tests.benchmarks.runs import without_stuck
 from tests.benchmarks.server import deployed, seconds_of_a_run, worker
 from tests.conftest import prefect_server
 
-ROUNDS = 7
-SETTLES = 3
+ROUNDS = 5
+SETTLES = 2
 """Seconds in which the processes of a run are gone after it ended."""
 
 DIRECTLY = {"command": "python -m prefect.engine"}
-
+NOT_COMPILED = {"env": {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": "/nowhere"}}
 WAYS: dict[str, dict[str, Any]] = {
-    "a sweep": {},
-    "a sweep, engine started directly": DIRECTLY,
-    "the same, PYTHONOPTIMIZE=2": DIRECTLY | {"env": {"PYTHONOPTIMIZE": "2"}},
-    "the same, PYTHONNODEBUGRANGES=1": DIRECTLY | {"env": {"PYTHONNODEBUGRANGES": "1"}},
+    "as deployed": {},
+    "engine started directly": DIRECTLY,
+    "environment not compiled": NOT_COMPILED,
+    "engine directly, environment not compiled": DIRECTLY | NOT_COMPILED,
 }
+"""Variables of the deployment's job."""
 
 
 async def measure(url: str) -> dict[str, list[tuple[float, float]]]:
@@ -51,10 +53,7 @@ async def measure(url: str) -> dict[str, list[tuple[float, float]]]:
                 )
                 for number, (name, variables) in enumerate(WAYS.items())
             }
-            ways["an empty flow"] = await deployed(client, empty_flow, "empty")
-            ways["an empty flow, engine started directly"] = await deployed(
-                client, empty_flow, "empty-directly", job_variables=DIRECTLY
-            )
+            ways["an empty flow, as deployed"] = await deployed(client, empty_flow, "empty")
             found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
             for number in range(ROUNDS + 1):
                 for name, deployment in ways.items():
@@ -81,7 +80,8 @@ async def _rate(root: list[int]) -> float:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure an empty sweep, and print."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with (
         tempfile.TemporaryDirectory(prefix="reaper-bench-", ignore_cleanup_errors=True) as folder,
         local_postgres(Path(folder)) as postgres,

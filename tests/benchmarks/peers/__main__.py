@@ -58,7 +58,7 @@ def main() -> int:
         contest.measure(options.rounds)
         load = {"before": before, "after": os.getloadavg()}
     measured = [
-        figure for peer, rounds in contest.rounds.items() for figure in figures(peer, rounds)
+        figure for peer in PEERS for figure in figures(peer.name, contest.rounds.get(peer.name, []))
     ]
     show(measured, contest.missing)
     about = {"rounds": options.rounds, "load": load, "missing": contest.missing}

@@ -40,7 +40,7 @@ def test_what_a_peer_uses_at_rest_is_no_part_of_its_sweep() -> None:
     assert found["CPU of a sweep"] == pytest.approx(3.4)
     assert found["CPU at rest, an hour"] == pytest.approx(36)
     assert found["PostgreSQL's time for a sweep"] == pytest.approx(0.34)
-    assert found["CPU a day, with a sweep in five minutes"] == pytest.approx(
+    assert found["CPU a day, 25 stuck every five minutes"] == pytest.approx(
         (24 * 36 + 288 * 3.4) / 60
     )
 
@@ -50,6 +50,10 @@ def test_the_memory_is_that_of_all_parts_and_of_each() -> None:
     assert found["standing memory"] == 300
     assert found["standing memory: worker"] == 100
     assert found["peak memory"] == 400
+
+
+def test_a_peer_that_was_measured_once_has_no_figures() -> None:
+    assert values(a_round(0, 0)) == {}
 
 
 def test_a_sweep_that_did_not_do_it_in_its_minute_is_counted_and_lends_no_time() -> None:
