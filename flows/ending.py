@@ -9,21 +9,26 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+import anyio
 from prefect import Flow, runtime
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.logging import get_run_logger
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Completed, Failed
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from flows.ui.neighbours import neighbours
 from flows.ui.publish import publish_report
-from provisioning.database_url import shown
-from provisioning.errors import SettingsInvalid
+from provisioning.errors import DatabaseError, SettingsInvalid
 from provisioning.settings import settings
+from provisioning.sweep.ends import record_end
 from provisioning.sweep.report import failure_report
 from provisioning.sweep.result import Ending, NoticesSent
 from provisioning.sweep.snapshot import Snapshot
 from provisioning.text import sentences
+
+REMEMBER_SECONDS = 10
+"""For one row that tells the end, when all that a sweep does is done."""
 
 
 async def end(ending: Ending, message: str, page: Callable[[str], str]) -> State[Any]:
@@ -31,6 +36,19 @@ async def end(ending: Ending, message: str, page: Callable[[str], str]) -> State
     told = sentences(message, *_which_database())
     await publish_report(ending, told, page, UUID(runtime.flow_run.id), get_run_logger())
     return (Failed if ending.red else Completed)(name=ending.value, message=told)
+
+
+async def remember(engine: AsyncEngine, state: State[Any]) -> None:
+    """Leave with the database when and how it was last swept, for dashboards and the doctor."""
+    run_id, deployed = UUID(runtime.flow_run.id), runtime.deployment.name or ""
+    try:
+        with anyio.fail_after(REMEMBER_SECONDS):
+            await record_end(engine, deployed, run_id, state.name or "")
+    except (DatabaseError, TimeoutError) as error:
+        get_run_logger().warning(
+            "The database does not know of the end of this sweep: %s",
+            error if isinstance(error, DatabaseError) else f"no answer in {REMEMBER_SECONDS} s",
+        )
 
 
 async def fail(
@@ -86,6 +104,6 @@ async def _failure_page(
 
 def _which_database() -> list[str]:
     try:
-        return [f"Database: {shown(settings().database_url.get_secret_value())}"]
+        return [f"Database: {settings().database_shown}"]
     except SettingsInvalid:
         return []

@@ -17,7 +17,7 @@ from prefect.runtime import flow_run
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from flows.ending import end, fail, report_what_stopped_it
+from flows.ending import end, fail, remember, report_what_stopped_it
 from flows.leaving import leaving
 from flows.refusing import refuse_to_act
 from flows.sites import Act, settle_all
@@ -110,7 +110,7 @@ async def reap_stuck_provisions(
         return await fail(f"Could not look: {error}")
     url = config.database_url.get_secret_value()
     async with leaving(), database(url, pooled=config.database_pooled) as engine:
-        return await sweep(
+        state = await sweep(
             engine,
             threshold=timedelta(minutes=stuck_after_minutes),
             caps=Caps(max_reap_per_run, max_reap_per_hour, max_reap_share),
@@ -119,6 +119,9 @@ async def reap_stuck_provisions(
             note=one_line(note, 500) or None,
             dry_run=dry_run,
         )
+        if not dry_run and not approve_refusal:  # those look at a part, and a person waits for them
+            await remember(engine, state)
+        return state
 
 
 async def sweep(

@@ -1,4 +1,4 @@
-"""The tables: the platform's, by whatever names it has, and the three that are ours.
+"""The tables: the platform's, by whatever names it has, and the four that are ours.
 
 In the program's own words the platform's table is `sites` with `id`, `domain` and `metadata`.
 There is no foreign key to it: it would lock the platform's rows, and the ledger must outlive them.
@@ -168,4 +168,13 @@ sweep_refusals = Table(
     Column("candidates", JSONB, nullable=False),
     Index("sweep_refusals_refused_at", "refused_at"),
     Index("sweep_refusals_open", "refused_at", postgresql_where=text("over_at IS NULL")),
+)
+
+sweep_ends = Table(
+    "sweep_ends",
+    tables,
+    Column("deployment", Text, primary_key=True),
+    Column("flow_run_id", Uuid, nullable=False),
+    Column("ended_at", DateTime(timezone=True), nullable=False),
+    Column("state", Text, nullable=False),
 )

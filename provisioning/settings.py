@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo
 
-from provisioning.database_url import parameters
+from provisioning.database_url import parameters, shown
 from provisioning.errors import SettingsInvalid
 from provisioning.http.urls import parsed
 from provisioning.mapping import Mapping
@@ -126,6 +126,11 @@ class Settings(Mapping):
         AfterValidator(_health_url),
         Field(description="Where the chain asks whether a site answers; {domain} is the site's"),
     ] = "https://{domain}/"
+
+    @property
+    def database_shown(self) -> str:
+        """The database's name and host, as reports and the doctor name it."""
+        return shown(self.database_url.get_secret_value())
 
 
 def revealed(secret: SecretStr | None) -> str | None:

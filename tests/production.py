@@ -238,5 +238,7 @@ async def platform(production: Production) -> AsyncIterator[Sites]:
 
 async def _emptied(engine: AsyncEngine) -> Sites:
     sites = Sites(engine)
-    await sites.run("TRUNCATE sites, terminal_failures, notices, sweep_refusals CASCADE")
+    await sites.run(
+        "TRUNCATE sites, terminal_failures, notices, sweep_refusals, sweep_ends CASCADE"
+    )
     return sites

@@ -1,7 +1,11 @@
 """What the doctor finds: one line for each thing that it looked at."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
+
+SILENCE = timedelta(minutes=15)
+"""Three intervals without a sweep that ended."""
 
 
 class Level(StrEnum):

@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from provisioning.cli.checks import Check, ok, warning, wrong
+from provisioning.cli.checks import SILENCE, Check, ok, warning, wrong
 from provisioning.database import autocommit
 from provisioning.errors import Explained
 from provisioning.outbox import desk
@@ -16,10 +16,11 @@ from provisioning.outbox.notices import Kind
 from provisioning.schema import sites, sql_name
 from provisioning.stamps import IN_FLIGHT, STARTED, UNREADABLE
 from provisioning.sweep.catalog import read_facts
+from provisioning.sweep.ends import LastEnd, read_last_end
 from provisioning.sweep.preflight import complaints
 from provisioning.sweep.result import blindness
 from provisioning.sweep.snapshot import Snapshot, look
-from provisioning.text import count, one_line, sentences
+from provisioning.text import count, duration, one_line, sentences
 
 OLDEST_VERSION = 150_000
 """PostgreSQL 15, as the server numbers its versions."""
@@ -46,12 +47,16 @@ SELECT rulename FROM pg_rewrite
 """)
 
 
-async def check_database(engine: AsyncEngine) -> AsyncIterator[Check]:
-    """From the connection to the stamps. What can't be asked after a fault is left out."""
+async def check_database(engine: AsyncEngine, where: str) -> AsyncIterator[Check]:
+    """From the connection to the stamps. What can't be asked after a fault is left out.
+
+    Args:
+        where: the database's name and host, without a user.
+    """
     async with autocommit(engine) as connection:
         number, version = (await connection.execute(_VERSION)).one()
         facts = await read_facts(connection)
-    yield ok("connection", f"Database {facts.database}, as the role {facts.account}.")
+    yield ok("connection", f"Database {where}, as the role {facts.account}.")
     yield check_version(number, version)
     found = complaints(facts, writes=True)
     for subject, problems in found.items():
@@ -77,6 +82,7 @@ async def check_database(engine: AsyncEngine) -> AsyncIterator[Check]:
     async for check in _offsets(engine):
         yield check
     yield await _notices(engine)
+    yield check_last_sweep(await read_last_end(engine))
 
 
 _FINE = {
@@ -174,3 +180,17 @@ async def _notices(engine: AsyncEngine) -> Check:
         f"{finding} {count(given_up, 'teardown')} given up, and runs end Incomplete until you "
         "see to it: `provision-reaper notices list`, then `resend` or `acknowledge`.",
     )
+
+
+def check_last_sweep(last: LastEnd | None) -> Check:
+    """When somebody last swept this database, whichever Prefect server started it."""
+    if last is None:
+        return warning("last sweep", "None has ended here yet; dry runs do not count.")
+    ago = last.looked_at - last.ended_at
+    whose = f" of {one_line(last.deployment)}" if last.deployment else ""
+    ended = f"The last one here{whose} ended {duration(ago)} ago, {one_line(last.state)}"
+    if ago > SILENCE:
+        return wrong(
+            "last sweep", f"{ended}. Is its worker's PROVISION_DATABASE_URL this database?"
+        )
+    return ok("last sweep", f"{ended}.")

@@ -61,7 +61,7 @@ async def check_all() -> AsyncIterator[Check]:
         yield await check_teardown_address(config)
         try:
             async with platform() as (engine, _):
-                async for check in check_database(engine):
+                async for check in check_database(engine, config.database_shown):
                     yield check
         except Explained as error:
             yield wrong("database", str(error))

@@ -20,6 +20,7 @@ from provisioning.sweep.report import refusal_report, report
 from provisioning.sweep.result import Ending, Result, blindness, conclude, nearness
 from provisioning.sweep.snapshot import Snapshot
 from provisioning.sweep.snapshot import look as look_at
+from provisioning.text import sentences
 
 LISTED = 1_000
 DEPLOYMENT = "reap-stuck-provisions/every-5-minutes"
@@ -30,11 +31,13 @@ class Rehearsal:
     """What a scheduled sweep would do now.
 
     Attributes:
+        database: the name and the host of the database that was looked at.
         seen: what it would see.
         refusal: why it would refuse, or end because it is blind; None if it would act.
         page: its report, as Markdown.
     """
 
+    database: str
     seen: Snapshot
     refusal: str | None
     page: str
@@ -57,14 +60,21 @@ def look(
 
     async def show() -> int:
         with errors.status("Looking…"):
-            async with platform() as (engine, _):
+            async with platform() as (engine, config):
                 rehearsal = await rehearse(
                     engine,
+                    config.database_shown,
                     timedelta(minutes=stuck_after_minutes),
                     Caps(max_reap_per_run, max_reap_per_hour, max_reap_share),
                 )
         if as_json:
-            print_json({"would_refuse": rehearsal.refusal, "seen": rehearsal.seen})
+            print_json(
+                {
+                    "database": rehearsal.database,
+                    "would_refuse": rehearsal.refusal,
+                    "seen": rehearsal.seen,
+                }
+            )
         elif console.is_terminal:
             console.print(Markdown(rehearsal.page), soft_wrap=False)
         else:
@@ -74,19 +84,25 @@ def look(
     run(show)
 
 
-async def rehearse(engine: AsyncEngine, threshold: timedelta, caps: Caps) -> Rehearsal:
-    """Look as a scheduled sweep does, and write its report.
+async def rehearse(
+    engine: AsyncEngine, database: str, threshold: timedelta, caps: Caps
+) -> Rehearsal:
+    """Look as a scheduled sweep does, and write its report, which names the database.
 
     Raises:
         DatabaseUnready: what is wrong with the database, and what to do.
         DatabaseError: the database did not answer.
     """
+
+    def told(message: str) -> str:
+        return sentences(message, f"Database: {database}")
+
     seen = await look_at(engine, threshold, LISTED, writes=False)
     past = await read_past(engine, uuid4())
     blind = blindness(seen)
     if blind:
-        page = report("Could not look", blind, seen, [], approves=None, notices=None)
-        return Rehearsal(seen, blind, page)
+        page = report("Could not look", told(blind), seen, [], approves=None, notices=None)
+        return Rehearsal(database, seen, blind, page)
     try:
         check(seen.stuck_total, seen.in_flight, seen.reaped_last_hour, caps, past.standing)
     except CapExceeded as exceeded:
@@ -95,7 +111,7 @@ async def rehearse(engine: AsyncEngine, threshold: timedelta, caps: Caps) -> Reh
         )
         page = refusal_report(
             Ending.REHEARSED,
-            message,
+            told(message),
             seen,
             exceeded,
             run_id=None,
@@ -104,10 +120,13 @@ async def rehearse(engine: AsyncEngine, threshold: timedelta, caps: Caps) -> Reh
             hour=await last_hour(engine) if exceeded.per_hour else [],
             notices=None,
         )
-        return Rehearsal(seen, str(exceeded), page)
+        return Rehearsal(database, seen, str(exceeded), page)
     results = [Result(site, Outcome.WOULD_REAP) for site in seen.stuck]
     near = nearness(seen.stuck_total, seen.reaped_last_hour, caps)
     ending, message = conclude(seen, results, dry_run=True, near=near, approves=None, notices=None)
     return Rehearsal(
-        seen, None, report(ending, message, seen, results, approves=None, notices=None)
+        database,
+        seen,
+        None,
+        report(ending, told(message), seen, results, approves=None, notices=None),
     )

@@ -1,14 +1,14 @@
 """What the doctor says of the Prefect server, which it asks over HTTP as anybody may."""
 
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from provisioning.cli.checks import Check, ok, warning, wrong
+from provisioning.cli.checks import SILENCE, Check, ok, warning, wrong
 from provisioning.http.urls import shown
 from provisioning.sweep.preflight import CLOCK_TOLERANCE
 from provisioning.text import duration, one_line
@@ -18,8 +18,6 @@ AUTOMATIONS = "provisioning: "
 """What the names of this program's automations begin with."""
 
 SECONDS = 10.0
-SILENCE = timedelta(minutes=15)
-"""Three intervals without a sweep that ended."""
 
 
 async def check_prefect() -> list[Check]:
@@ -158,14 +156,14 @@ async def _last_run(http: httpx.AsyncClient, deployment_id: str) -> dict[str, An
 def last_end(name: str, run: dict[str, Any] | None, now: datetime) -> Check:
     """How long ago the newest run ended, and in which state."""
     if run is None or not run["end_time"]:
-        return warning("last sweep", f"{name}: none has ended yet.")
+        return warning("last run", f"{name}: none has ended yet.")
     ago = now - datetime.fromisoformat(run["end_time"])
     ended = f"{name}: the last one ended {duration(ago)} ago, {one_line(run['state_name'])}"
     if ago > SILENCE:
-        return wrong("last sweep", f"{ended}. Look at the schedule, the pool and the worker's log.")
+        return wrong("last run", f"{ended}. Look at the schedule, the pool and the worker's log.")
     if run["state_type"] != "COMPLETED":
-        return warning("last sweep", f"{ended}. Its page and its report say why.")
-    return ok("last sweep", f"{ended}.")
+        return warning("last run", f"{ended}. Its page and its report say why.")
+    return ok("last run", f"{ended}.")
 
 
 async def _alerts(http: httpx.AsyncClient) -> Check:

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, literal_column, text
 from provisioning.migrations.definition import FUNCTION as READER
 from provisioning.migrations.place import Place, the_place
 from provisioning.migrations.statements import as_text, run
-from provisioning.schema import notices, sweep_refusals, terminal_failures
+from provisioning.schema import notices, sweep_ends, sweep_refusals, terminal_failures
 from provisioning.stamps import (
     BEFORE_DEADLINE,
     INDEXED,
@@ -46,6 +46,8 @@ COLUMNS = {
     "last_refused_at": "timestamptz",
     "refusals_open": "bigint",
     "refusal_stands": "boolean",
+    "last_sweep_at": "timestamptz",
+    "last_sweep_state": "text",
 }
 
 _STUCK = stuck_before(literal_column("now() - interval '30 minutes'"))
@@ -94,11 +96,12 @@ def _body(connection: Connection, place: Place) -> str:
         return _CALL.sub(lambda _: f"{place.function(READER)}(", as_text(connection, expression))
 
     started = sql(STARTED_INSTANT)
-    owed, failed, refused = (
-        place.function(table.name) for table in (notices, terminal_failures, sweep_refusals)
+    owed, failed, refused, ended = (
+        place.function(table.name)
+        for table in (notices, terminal_failures, sweep_refusals, sweep_ends)
     )
     return f"""
-SELECT now(), sites.*, notices.*, failures.*, refusals.*
+SELECT now(), sites.*, notices.*, failures.*, refusals.*, ends.*
   FROM (SELECT count(*),
                count(*) FILTER (WHERE {sql(_STUCK)}),
                count(*) FILTER (WHERE {sql(UNREADABLE)}),
@@ -122,4 +125,5 @@ SELECT now(), sites.*, notices.*, failures.*, refusals.*
        (SELECT (SELECT max(refused_at) FROM {refused}),
                count(*), coalesce(bool_or(stands), false)
           FROM {refused} WHERE over_at IS NULL) AS refusals
+  LEFT JOIN (SELECT ended_at, state FROM {ended} ORDER BY ended_at DESC LIMIT 1) AS ends ON true
 """  # noqa: S608  (names as SQL writes them, and conditions of this program)

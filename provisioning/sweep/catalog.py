@@ -12,11 +12,18 @@ from sqlalchemy import text
 from provisioning.database import Connection
 from provisioning.migrations.definition import FUNCTION, KEY, PREDICATE
 from provisioning.migrations.iso_instant import BODY
-from provisioning.schema import notices, sites, sql_name, sweep_refusals, terminal_failures
+from provisioning.schema import (
+    notices,
+    sites,
+    sql_name,
+    sweep_ends,
+    sweep_refusals,
+    terminal_failures,
+)
 from provisioning.session import SESSION
 from provisioning.stamps import IN_FLIGHT_INDEX
 
-_TABLES = (sites, terminal_failures, notices, sweep_refusals)
+_TABLES = (sites, terminal_failures, notices, sweep_refusals, sweep_ends)
 _READ = [column.name for column in sites.columns]
 
 
@@ -43,6 +50,7 @@ TO_WRITE = (
     Right(sql_name(terminal_failures), "UPDATE", terminal_failures.c.marked_again.name),
     *(Right(sql_name(notices), privilege) for privilege in ("INSERT", "UPDATE")),
     *(Right(sql_name(sweep_refusals), what) for what in ("INSERT", "UPDATE", "DELETE")),
+    *(Right(sql_name(sweep_ends), what) for what in ("INSERT", "UPDATE")),
 )
 """What a sweep needs beside reading, and a dry run doesn't."""
 

@@ -28,6 +28,7 @@ from provisioning.outbox.dispatcher import sendable, side_by_side
 from provisioning.outbox.store import Notice
 from provisioning.settings import settings
 from provisioning.site_state import Outcome
+from provisioning.sweep.ends import record_end
 from provisioning.sweep.refusals import LISTED
 from provisioning.sweep.snapshot import Snapshot
 from tasks.answer_refusals import answer_refusals
@@ -152,6 +153,8 @@ async def sweep(engine: AsyncEngine, *, approves: UUID | None = None) -> tuple[U
 
     await side_by_side(sendable(await list_owed.fn(engine), settings()), deliver_one)
     await prune(engine)
+    if refusal is None:
+        await record_end(engine, "every-5-minutes", run, "Reaped")
     return run, seen
 
 

@@ -28,12 +28,18 @@ def test_an_installation_in_order_is_all_ok_but_for_what_is_not_set(
 ) -> None:
     add(sql)
     tool.set(PROVISION_TEARDOWN_URL=listener.replace("127.0.0.1", "localhost"))
+    sql(
+        "INSERT INTO sweep_ends VALUES ('every-5-minutes', gen_random_uuid(), "
+        "now() - interval '4 min', 'Clean')"
+    )
     found = tool.doctor()
     not_ok = {subject for subject, (level, _) in found.items() if level != "ok"}
     assert not_ok == {"Prefect", "teardowns"}, found
     assert "PREFECT_API_URL is not set" in found["Prefect"][1]
     assert "reached without TLS" in found["teardowns"][1]
     assert found["in flight"][1].startswith("1 site, 1 of them started more than 30 minutes ago")
+    assert " on the socket /" in found["connection"][1]
+    assert "of every-5-minutes ended 4 min ago, Clean." in found["last sweep"][1]
     assert "s3cret" not in json.dumps(found)
 
 
@@ -246,3 +252,14 @@ def test_a_teardown_that_was_given_up_is_said(tool: Tool, sql: Sql) -> None:
     level, finding = tool.doctor()["notices"]
     assert level == "warning"
     assert "1 teardown given up" in finding
+
+
+def test_a_database_that_nobody_sweeps_is_wrong(tool: Tool, sql: Sql) -> None:
+    assert tool.doctor()["last sweep"][0] == "warning", "none has ended yet"
+    sql(
+        "INSERT INTO sweep_ends VALUES (%s, gen_random_uuid(), now() - interval '3 h', 'Refused')",
+        "every\x1b[2J",
+    )
+    level, finding = tool.doctor(code=1)["last sweep"]
+    assert level == "wrong"
+    assert finding.startswith("The last one here of every [2J ended 3 h ago, Refused.")

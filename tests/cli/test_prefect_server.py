@@ -81,7 +81,7 @@ def stub(tool: Tool) -> Iterator[Stub]:
 
 def test_a_server_in_order_is_all_ok(tool: Tool, stub: Stub) -> None:
     found = tool.doctor()
-    for subject in ("Prefect", "schedule", "pool", "last sweep", "alerts"):
+    for subject in ("Prefect", "schedule", "pool", "last run", "alerts"):
         assert found[subject][0] == "ok", found
 
 
@@ -162,19 +162,19 @@ def test_a_deployment_without_a_pool_is_wrong(tool: Tool, stub: Stub) -> None:
 
 def test_a_last_sweep_that_ended_long_ago_is_wrong(tool: Tool, stub: Stub) -> None:
     stub.run["end_time"] = ago(16)
-    level, finding = tool.doctor(code=1)["last sweep"]
+    level, finding = tool.doctor(code=1)["last run"]
     assert (level, "16 min ago" in finding) == ("wrong", True)
 
 
 def test_a_last_sweep_that_is_red_is_said_with_its_state(tool: Tool, stub: Stub) -> None:
     stub.run |= {"state_name": "Refused", "state_type": "FAILED"}
-    level, finding = tool.doctor()["last sweep"]
+    level, finding = tool.doctor()["last run"]
     assert (level, "Refused" in finding) == ("warning", True)
 
 
 def test_no_sweep_yet_is_said(tool: Tool, stub: Stub) -> None:
     stub.answers["/flow_runs/filter"] = []
-    assert "none has ended yet" in tool.doctor()["last sweep"][1]
+    assert "none has ended yet" in tool.doctor()["last run"][1]
 
 
 @pytest.mark.parametrize("automations", [[], [{"name": "provisioning: a", "enabled": False}]])
@@ -223,5 +223,5 @@ def test_a_real_server_is_asked_in_its_own_words(tool: Tool, new_server: str) ->
     assert found["Prefect"][0] == "ok"
     assert found["schedule"][0] == "ok"
     assert "No worker of doctor's pool is online" in found["pool"][1]
-    assert "Clean" in found["last sweep"][1]
+    assert "Clean" in found["last run"][1]
     assert "alerts" in found

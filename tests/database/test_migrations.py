@@ -118,6 +118,23 @@ def test_two_processes_migrate_at_the_same_moment(empty_database_url: str) -> No
     assert index_is_valid(empty_database_url)
 
 
+def test_an_upgrade_takes_no_role_its_sweeps_away(database_url: str) -> None:
+    alembic(database_url, "downgrade", "0008")
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute('DROP ROLE IF EXISTS "Sweep;er"; CREATE ROLE "Sweep;er"')
+        connection.execute('GRANT INSERT ON sweep_refusals TO "Sweep;er"')
+        try:
+            migrate(database_url)
+            held = connection.execute(
+                "SELECT string_agg(privilege_type, ', ' ORDER BY privilege_type), "
+                "count(DISTINCT grantee) FROM information_schema.role_table_grants "
+                "WHERE table_name = 'sweep_ends' AND grantee <> current_user"
+            ).fetchone()
+        finally:
+            connection.execute('DROP OWNED BY "Sweep;er"; DROP ROLE "Sweep;er"')
+    assert held == ("INSERT, SELECT, UPDATE", 1)
+
+
 def test_a_downgrade_takes_back_ours_and_leaves_the_platforms(database_url: str) -> None:
     query(database_url, "INSERT INTO sites VALUES (1, 'shop.example', '{}')")
     assert alembic(database_url, "downgrade", "base").returncode == 0

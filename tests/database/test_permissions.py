@@ -15,6 +15,7 @@ from provisioning.errors import CapExceeded, DatabaseUnready
 from provisioning.failures import Source, fail_terminally
 from provisioning.site_state import Outcome
 from provisioning.sweep.approvals import find_refusal, listed_by
+from provisioning.sweep.ends import read_last_end, record_end
 from provisioning.sweep.refusals import (
     close_refusals,
     prune_refusals,
@@ -65,6 +66,11 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
     await release_refusals(reaper)
     await close_refusals(reaper, THRESHOLD)
     await prune_refusals(reaper)
+    for state in ("Refused", "Clean"):
+        await record_end(reaper, "every-5-minutes", run, state)
+    last = await read_last_end(reaper)
+    assert last
+    assert (last.deployment, last.state) == ("every-5-minutes", "Clean")
     (site,) = seen.stuck
     assert await look_again(reaper, site) is None
     outcome = await fail_terminally(
@@ -114,6 +120,8 @@ async def test_the_role_can_do_nothing_else(reaper: AsyncEngine, beyond: str) ->
         "REVOKE INSERT ON sweep_refusals FROM reaper",
         "REVOKE UPDATE ON sweep_refusals FROM reaper",
         "REVOKE DELETE ON sweep_refusals FROM reaper",
+        "REVOKE INSERT ON sweep_ends FROM reaper",
+        "REVOKE UPDATE ON sweep_ends FROM reaper",
     ],
 )
 async def test_a_missing_right_to_write_is_said_and_stops_no_dry_run(
@@ -125,7 +133,9 @@ async def test_a_missing_right_to_write_is_said_and_stops_no_dry_run(
     await look(reaper, THRESHOLD, 100, writes=False)
 
 
-@pytest.mark.parametrize("table", ["sites", "terminal_failures", "notices", "sweep_refusals"])
+@pytest.mark.parametrize(
+    "table", ["sites", "terminal_failures", "notices", "sweep_refusals", "sweep_ends"]
+)
 async def test_a_missing_right_to_read_is_said(
     reaper: AsyncEngine, sites: Sites, table: str
 ) -> None:

@@ -40,9 +40,11 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("policies", POLICIES.values(), ids=POLICIES)
-@pytest.mark.parametrize("table", ["sites", "terminal_failures", "notices", "sweep_refusals"])
+@pytest.mark.parametrize(
+    "table", ["sites", "terminal_failures", "notices", "sweep_refusals", "sweep_ends"]
+)
 @pytest.mark.guarantee(
-    fault="row security on any of the four tables (G04)",
+    fault="row security on any of the five tables (G04)",
     holds=f"{FAILED}: BYPASSRLS",
     guard=(
         "without `_row_security`, sites and the ledger end in PostgreSQL's own error, by the "

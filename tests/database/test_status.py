@@ -118,10 +118,27 @@ def test_notices_failures_and_refusals_are_counted(sql: Sql) -> None:
     assert seen["last_refused_at"] is not None
 
 
+def test_the_newest_end_of_a_sweep_is_the_last_sweep(sql: Sql) -> None:
+    for deployment, ago, state in [("slow", 9, "Refused"), ("every-5-minutes", 4, "Clean")]:
+        sql(
+            "INSERT INTO sweep_ends VALUES (%s, gen_random_uuid(), now() - %s * interval '1 min', "
+            "%s)",
+            deployment,
+            ago,
+            state,
+        )
+    (seen,) = sql(
+        "SELECT last_sweep_state, date_trunc('minute', looked_at - last_sweep_at) "
+        "FROM provision_reaper_status"
+    )
+    assert seen == ("Clean", timedelta(minutes=4))
+
+
 def test_an_empty_database_has_a_row_of_zeros(sql: Sql) -> None:
     seen = status(sql)
     assert {value for value in seen.values() if isinstance(value, int)} == {0}
     assert seen["refusal_stands"] is False
+    assert (seen["last_sweep_at"], seen["last_sweep_state"]) == (None, None)
 
 
 def test_reading_it_reads_no_table_of_many_sites(sql: Sql) -> None:
@@ -150,7 +167,7 @@ def test_its_reader_sees_the_numbers_and_no_site(dashboard: psycopg.Connection, 
     add(sql, FIRST, {"provision": {"started_at": stamp(OLD)}})
     row = dashboard.execute("SELECT stuck FROM provision_reaper_status").fetchone()
     assert row == (1,)
-    for table in ("sites", "notices", "sweep_refusals"):
+    for table in ("sites", "notices", "sweep_refusals", "sweep_ends"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             dashboard.execute(f"SELECT * FROM {table}")
 

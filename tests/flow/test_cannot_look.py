@@ -12,7 +12,6 @@ from prefect.client.schemas.objects import StateType
 
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from flows.ui.neighbours import neighbours
-from provisioning.database_url import shown
 from provisioning.session import SESSION
 from provisioning.settings import settings
 from provisioning.text import cell
@@ -82,7 +81,7 @@ async def test_a_database_that_cannot_be_swept_fails_the_run_with_what_to_do(
     assert (state.name, state.type) == ("Failed", StateType.FAILED)
     assert message(state).startswith("Could not look: ")
     assert said in message(state)
-    database = shown(settings().database_url.get_secret_value())
+    database = settings().database_shown
     assert message(state).endswith(f" Database: {database}.")
     report = await report_of(state, prefect_api)
     assert cell(said) in report

@@ -13,7 +13,6 @@ import pytest
 import time_machine
 from prefect.client.schemas.objects import StateType
 
-from provisioning.database_url import shown
 from provisioning.settings import settings
 from tasks.check_cap import check_cap
 from tests.flow.conftest import Sweep
@@ -27,7 +26,7 @@ async def test_nothing_stuck_ends_clean(sweep: Sweep, sites: Sites) -> None:
     await sites.add_started(1, stamp(YOUNG))
     state = await sweep()
     assert (state.name, state.type) == ("Clean", StateType.COMPLETED)
-    database = shown(settings().database_url.get_secret_value())
+    database = settings().database_shown
     assert message(state) == (
         "Nothing was stuck. In flight when it looked: 1, with an unreadable start: 0. "
         f"Database: {database}."

@@ -69,7 +69,7 @@ def test_a_standby_is_told_alone() -> None:
         ({"index": None}, "index sites_provision_in_flight is missing", "alembic"),
         ({"index": "invalid"}, "is invalid", "alembic upgrade head"),
         ({"index": "other"}, "another one than this program's", "alembic upgrade head"),
-        ({"lacking": TO_READ[-1:]}, "reaper lacks rights", "GRANT SELECT ON sweep_refusals"),
+        ({"lacking": TO_READ[-1:]}, "reaper lacks rights", "GRANT SELECT ON sweep_ends"),
         ({"schemas": ("platform",)}, "lacks rights", "GRANT USAGE ON SCHEMA platform TO reaper;"),
         ({"execute": False}, "lacks rights", "GRANT EXECUTE ON FUNCTION"),
         ({"guarded": ("sites", "notices")}, "on sites and notices", "BYPASSRLS"),
