@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests import second_table
+from tests.commands import migrate
 
 # Before Prefect is imported, and reads them: nothing of the developer's own profile, no network.
 _home = tempfile.TemporaryDirectory(prefix="reaper-prefect-", ignore_cleanup_errors=True)
@@ -43,7 +43,6 @@ from provisioning.settings import settings
 from tests.production import platform, production  # noqa: F401 - fixtures for all folders
 from tests.sites import PLATFORM_TABLE, Sites
 
-ROOT = Path(__file__).parent.parent
 MEMORY, ROOM = Path("/dev/shm"), 8 << 30
 """Where each test's copy of a database takes 8 ms and not 200, and the room for four servers."""
 
@@ -72,20 +71,6 @@ def postgres() -> Iterator[LocalPostgres]:
         local_postgres(Path(folder), durable=False) as server,
     ):
         yield server
-
-
-def migrate(url: str, **names: str) -> None:
-    """`alembic upgrade head`, as an operator runs it, with these names of the platform's."""
-    done = subprocess.run(
-        [sys.executable, "-m", "alembic", "upgrade", "head"],
-        cwd=ROOT,
-        env=os.environ | {"PROVISION_DATABASE_URL": url} | names,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def adopt(url: str) -> None:

@@ -16,7 +16,8 @@ from provisioning.settings import settings
 from tests.benchmarks import adopting, counted, price, query, runs, ways, write
 from tests.benchmarks.data import drop, filled
 from tests.benchmarks.figures import Figure, as_json, machine
-from tests.conftest import ROOT, prefect_server
+from tests.commands import ROOT
+from tests.conftest import prefect_server
 
 BENCHMARKS = ("query", "write", "ways", "run", "growth", "counted", "price", "adopting")
 

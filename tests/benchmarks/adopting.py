@@ -8,7 +8,7 @@ import psycopg
 from deployments.postgres import LocalPostgres
 from tests.benchmarks.data import drop, fill
 from tests.benchmarks.figures import Figure
-from tests.conftest import migrate
+from tests.commands import migrate
 from tests.sites import PLATFORM_TABLE
 
 NAME = "adopting"

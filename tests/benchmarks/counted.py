@@ -41,7 +41,7 @@ from tasks.record_refusal import record_refusal
 from tasks.refresh_site import refresh_site
 from tests.benchmarks.data import add_stuck, filled
 from tests.benchmarks.figures import Figure
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.outbox.receivers import receiving
 
 NAME = "counted"

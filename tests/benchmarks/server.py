@@ -20,7 +20,7 @@ from prefect.settings import PREFECT_API_URL
 from deployments.processes import Service, run_command, service
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from tests.benchmarks.empty import empty_flow
-from tests.conftest import ROOT
+from tests.commands import ROOT
 
 POOL = "benchmarks"
 WAIT_SECONDS = 120

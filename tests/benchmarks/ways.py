@@ -13,7 +13,7 @@ from deployments.postgres import LocalPostgres
 from tests import second_table
 from tests.benchmarks.data import drop, filled
 from tests.benchmarks.figures import Figure
-from tests.conftest import ROOT, migrate
+from tests.commands import ROOT, migrate
 from tests.pooler.bouncer import bouncer
 
 NAME = "ways"

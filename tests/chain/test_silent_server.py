@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, PREFECT_CLIENT_RETRY_JI
 from flows.leaving import LEAVE_AFTER
 from flows.ui.publish import PUBLISH_SECONDS
 from tests.chain.stub_server import StubServer
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.faults.test_bounds import HangingApi
 from tests.sites import Sites
 

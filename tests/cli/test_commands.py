@@ -9,7 +9,8 @@ import pytest
 
 from provisioning.chain.contract import contract
 from tests.cli.conftest import FIRST, KEY, Sql, Tool, add, add_many, owe
-from tests.conftest import ROOT, free_port
+from tests.commands import ROOT
+from tests.conftest import free_port
 
 
 def test_help_is_shown_to_who_asks_for_nothing(tool: Tool) -> None:

@@ -1,16 +1,14 @@
 """Adoption looks first, tells all that is in the way at once, and fits itself to what is there."""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from subprocess import CompletedProcess
 
 import psycopg
 import pytest
 
-from tests.conftest import ROOT
+from tests.commands import alembic
 from tests.sites import PLATFORM_TABLE
 
 INDEX = "sites_provision_in_flight"
@@ -26,16 +24,8 @@ INSERT INTO sites SELECT 3000000000 + i, 'shop.example',
 """
 
 
-def upgrade(url: str, **names: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "alembic", "upgrade", "head"],
-        cwd=ROOT,
-        env=os.environ | {"PROVISION_DATABASE_URL": url} | names,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def upgrade(url: str, **names: str) -> "CompletedProcess[str]":
+    return alembic(url, "upgrade", "head", **names)
 
 
 def query(url: str, statement: str) -> list[tuple[object, ...]]:

@@ -1,10 +1,8 @@
 """Names of the platform's that hold whatever PostgreSQL lets a name hold."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from psycopg import sql
 from deployments.postgres import LocalPostgres
 from provisioning.mapping import parts
 from provisioning.schema import sql_name
-from tests.conftest import ROOT
+from tests.commands import python_m
 
 SITE = 3_000_000_001
 
@@ -68,7 +66,7 @@ def adopted(url: str, mapping: tuple[str, ...]) -> dict[str, str]:
             )
         )
     quoted = [sql_name(name) for name in mapping]
-    return os.environ | {
+    return {
         "PROVISION_DATABASE_URL": url,
         "PROVISION_SITES_TABLE": f"{quoted[0]}.{quoted[1]}",
         "PROVISION_SITES_ID": quoted[2],
@@ -78,17 +76,7 @@ def adopted(url: str, mapping: tuple[str, ...]) -> dict[str, str]:
     }
 
 
-def run(environment: dict[str, str], *command: str | Path, words: str = "") -> str:
-    done = subprocess.run(
-        command,
-        input=words,
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def printed_by(done: "subprocess.CompletedProcess[str]") -> str:
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
@@ -107,11 +95,11 @@ def test_any_name_that_postgresql_takes_works(
     empty_database_url: str, mapping: tuple[str, ...]
 ) -> None:
     environment = adopted(empty_database_url, mapping)
-    alembic = (sys.executable, "-m", "alembic", "upgrade", "head")
-    run(environment, *alembic)
-    assert run(environment, *alembic) == "Everything is in place."
-    script = (sys.executable, "-m", "tests.database.hostile_names")
-    seen = json.loads(run(environment, *script).splitlines()[-1])
+    upgrade = ("alembic", "upgrade", "head")
+    printed_by(python_m(*upgrade, **environment))
+    assert printed_by(python_m(*upgrade, **environment)) == "Everything is in place."
+    script = "tests.database.hostile_names"
+    seen = json.loads(printed_by(python_m(script, **environment)).splitlines()[-1])
     assert seen["outcome"] == "reaped"
     assert "sites_provision_in_flight" in seen["plan"]
 
@@ -120,7 +108,16 @@ def test_any_name_that_postgresql_takes_works(
         given = [f"--set={key}='{value}'" for key, value in {"site_id": SITE + 1, **values}.items()]
         options = ("-X", "-At", "-q", "--set=ON_ERROR_STOP=1", *given, empty_database_url)
         statement = dict(STATEMENT.findall(seen["contract"]))[name]
-        return run(environment, PSQL, *options, words=statement)
+        return printed_by(
+            subprocess.run(
+                (PSQL, *options),
+                input=statement,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        )
 
     attempt = psql("begin")
     assert psql("step", attempt=attempt, step="dns")
@@ -134,7 +131,7 @@ def test_any_name_that_postgresql_takes_works(
         lost = sql.SQL("ALTER TABLE {}.notices DROP COLUMN secret")
         connection.execute(lost.format(sql.Identifier(mapping[-1])))
     with pytest.raises(AssertionError, match=re.escape(f"{sql_name(mapping[-1])}.notices.secret")):
-        run(environment, *script)
+        printed_by(python_m(script, **environment))
 
 
 ONE_ID = "5eed0000-0000-4000-8000-000000000001"

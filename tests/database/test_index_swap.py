@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 
 from provisioning.migrations.in_flight import bring_up_to_date, is_current
 from provisioning.stamps import IN_FLIGHT_INDEX
-from tests.conftest import migrate
+from tests.commands import migrate
 
 FIRST_RELEASE = r"""
 CREATE FUNCTION iso_instant(t text) RETURNS timestamptz

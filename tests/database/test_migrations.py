@@ -1,8 +1,5 @@
 """Migrations create what is missing, adopt what is there, and can be run again at any point."""
 
-import os
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +8,7 @@ import psycopg
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 from provisioning.sweep.queries import stuck_query
-from tests.conftest import ROOT, migrate
+from tests.commands import alembic, migrate
 from tests.sites import PLATFORM_TABLE
 
 OTHER_TABLE = """
@@ -19,18 +16,6 @@ CREATE TABLE sites (id integer PRIMARY KEY, owner text NOT NULL DEFAULT 'x', dom
                     metadata jsonb NOT NULL DEFAULT '{}');
 INSERT INTO sites (id, domain, metadata) VALUES (1, 'shop.example', '{"provision": {"a": 1}}');
 """
-
-
-def alembic(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "alembic", *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PROVISION_DATABASE_URL": url},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def query(url: str, statement: str) -> list[tuple[object, ...]]:

@@ -24,7 +24,7 @@ from provisioning.sweep.refusals import (
     release_refusals,
 )
 from provisioning.sweep.snapshot import look, look_again
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.sites import Sites
 
 THRESHOLD = timedelta(minutes=30)

@@ -1,10 +1,7 @@
 """The view of numbers for dashboards: right, cheap, in nobody's way, and without secrets."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -12,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.conftest import ROOT
+from tests.commands import ROOT, alembic, migrate
 from tests.sites import OLD, YOUNG, stamp
 
 Sql = Callable[..., list[tuple[Any, ...]]]
@@ -212,7 +209,7 @@ def test_other_names_and_a_schema_of_our_own_are_followed(empty_database_url: st
             'CREATE TABLE shop."Tenants" (id bigint PRIMARY KEY, domain text, "Doc" jsonb, '
             "gone date)"
         )
-        alembic(empty_database_url, "upgrade", "head", **names)
+        migrate(empty_database_url, **names)
         document = json.dumps({"provision": {"started_at": stamp(OLD)}})
         connection.execute(
             """INSERT INTO shop."Tenants" VALUES (1, 'a', %(d)s, NULL), (2, 'b', %(d)s, now())""",
@@ -226,22 +223,9 @@ def test_an_upgrade_makes_it_again_and_a_downgrade_takes_it_out(
     database_url: str, sql: Sql
 ) -> None:
     sql("DROP VIEW provision_reaper_status")
-    alembic(database_url, "upgrade", "head")
+    migrate(database_url)
     assert status(sql)["stuck"] == 0
-    alembic(database_url, "downgrade", "0007")
+    assert alembic(database_url, "downgrade", "0007").returncode == 0
     assert sql(
         "SELECT to_regclass('provision_reaper_status'), to_regproc('provision_reaper_numbers')"
     ) == [(None, None)]
-
-
-def alembic(url: str, *arguments: str, **names: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "alembic", *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PROVISION_DATABASE_URL": url} | names,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

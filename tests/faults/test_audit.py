@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.commands import ROOT
 
 NOBODY_TO_ASK = 77
 

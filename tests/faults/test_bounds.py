@@ -31,7 +31,7 @@ from provisioning.database import CONNECT_TIMEOUT
 from provisioning.outbox import dispatcher, sender
 from provisioning.session import STATEMENT_TIMEOUT
 from tasks.policy import RETRY_DELAYS
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.sites import FIRST, site
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]

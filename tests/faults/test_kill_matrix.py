@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.faults.aftermath import SITES, Aftermath
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message

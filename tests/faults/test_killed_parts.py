@@ -20,7 +20,8 @@ import pytest
 from deployments.postgres import LocalPostgres, local_postgres
 from provisioning.database import database
 from provisioning.settings import settings
-from tests.conftest import ROOT, adopt, free_port, server_process
+from tests.commands import ROOT
+from tests.conftest import adopt, free_port, server_process
 from tests.faults.aftermath import SITES, Aftermath
 from tests.flow.conftest import Sweep
 from tests.flow.traces import message

@@ -22,7 +22,8 @@ import yaml
 
 from deployments.postgres import LocalPostgres
 from deployments.processes import Service, service
-from tests.conftest import ROOT, free_port
+from tests.commands import ROOT
+from tests.conftest import free_port
 
 DOCKERFILE = re.sub(
     r"\\\n", " ", re.sub(r"^ *#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.M)

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from prefect.utilities.templating import apply_values, find_placeholders
 
-from tests.conftest import ROOT
+from tests.commands import ROOT
 
 TEMPLATE: dict[str, Any] = json.loads((ROOT / "deployments/kubernetes.json").read_text())
 

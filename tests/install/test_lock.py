@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.commands import ROOT
 
 REQUIREMENT = re.compile(r"^([a-z0-9.-]+(?:\[[a-z0-9, -]+\])?==[^\\\n]*?) *\\?$", re.MULTILINE)
 

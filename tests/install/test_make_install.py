@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.commands import ROOT
 
 LOCKED = dict(
     re.findall(r"^([a-z0-9-]+)(?:\[.*\])?==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)

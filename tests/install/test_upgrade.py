@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 
 from flows.reap_stuck_provisions import reap_stuck_provisions
 from provisioning.settings import settings
-from tests.conftest import ROOT, migrate
+from tests.commands import ROOT, migrate
 
 OLD = ROOT / "tests/install/first_version"
 STUCK = {3_000_000_006, 3_000_000_007, 3_000_000_008}

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.production import Production
 
 CONTRACT = ["chain", "http", "database", "errors", "failures", "schema", "settings", "stamps"]

@@ -21,7 +21,7 @@ from provisioning.outbox.claims import claim, record
 from provisioning.outbox.delivery import deliver
 from provisioning.outbox.retry_policy import Fate, Verdict
 from provisioning.outbox.signing import keys
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.outbox.owing import SECRET, TEARDOWN_SECRET, Owing, config
 from tests.outbox.receivers import Behaviour, Receiver, answering, dripping, flooding, hanging
 from tests.sites import as_json, site

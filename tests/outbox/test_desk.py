@@ -8,7 +8,7 @@ from standardwebhooks import Webhook
 
 from provisioning.outbox.claims import claim, prune
 from provisioning.outbox.desk import Chosen, Standing, acknowledge, look_up, resend
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.outbox.owing import SECRET, Owing, config
 from tests.outbox.receivers import Receiver, answering
 

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 from textwrap import dedent
 
-from tests.conftest import ROOT
+from tests.commands import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.database.test_permissions import rights_of_the_readme
 from tests.pages.blocks import Block, blocks, commands
 from tests.sites import OLD, stamp

@@ -20,7 +20,7 @@ from provisioning.failures import Source, fail_terminally
 from provisioning.session import SESSION
 from provisioning.site_state import Outcome
 from provisioning.sweep.snapshot import look
-from tests.conftest import ROOT, migrate
+from tests.commands import ROOT, migrate
 from tests.pooler.bouncer import Bouncer, bouncer, left_on_the_servers
 from tests.sites import OLD, Sites, stamp
 

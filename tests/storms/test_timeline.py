@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from provisioning.sweep.alerts import Moment, Trouble
 from provisioning.sweep.result import Ending
-from tests.conftest import ROOT
+from tests.commands import ROOT
 from tests.storms.platform import Platform, Swept
 
 INTERVAL = timedelta(minutes=5)

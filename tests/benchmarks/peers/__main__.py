@@ -24,7 +24,7 @@ from tests.benchmarks.peers.peers import PEERS, Peer
 from tests.benchmarks.peers.rounds import Round, measure, next_due
 from tests.benchmarks.peers.standing import Place
 from tests.benchmarks.peers.summary import figures
-from tests.conftest import ROOT
+from tests.commands import ROOT
 
 SITES = 100_000
 TEMPLATE = "peers_sites"

@@ -15,7 +15,8 @@ from deployments import automations, sweeps
 from deployments.postgres import LocalPostgres
 from deployments.processes import Service, run_command, service
 from tests.benchmarks.peers import family
-from tests.conftest import ROOT, free_port, server_process, until_healthy
+from tests.commands import ROOT
+from tests.conftest import free_port, server_process, until_healthy
 
 PROGRAMS = Path(__file__).parent / "programs"
 MODULES = "tests.benchmarks.peers.programs"
