@@ -18,7 +18,7 @@ from deployments.errors import StackError
 from deployments.options import read_arguments, read_options, stack_environment
 from deployments.running import find_running
 from deployments.samples import add_stuck
-from deployments.terminal import say, stage
+from deployments.terminal import say, stage, tell
 
 SITES = 30
 STEP = "dns"
@@ -57,14 +57,14 @@ def _sweep_and_tell() -> None:
         assert run.state
         assert run.deployment_id
         ui = sweeps.ui_url(client)
-        say(f"\nThe sweep ended {run.state.name}.\n{run.state.message}\n")
+        tell(f"\nThe sweep ended {run.state.name}.\n{run.state.message}\n")
         if run.state.name != "Refused":
             raise StackError("It was expected to refuse. Is the deployment's cap raised?")
         say(f"Its page, with the evidence under Artifacts:\n  {ui}{run_page(run.id)}\n")
         say("To let exactly these sites through, once you have looked at them, in the UI:")
         say(f"  {ui}{approval_form(run.deployment_id, run.id)}")
         say(f"or from a shell:\n  PREFECT_API_URL={str(client.api_url).rstrip('/')} \\")
-        say(f"    {sweeps.approval_command(run)}")
+        say(f"  {sweeps.approval_command(run)}")
 
 
 if __name__ == "__main__":

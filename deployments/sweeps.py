@@ -144,8 +144,8 @@ def ui_url(client: SyncPrefectClient) -> str:
 
 
 def approval_command(refused: FlowRun) -> str:
-    """The same from a shell."""
-    return f"prefect deployment run {DEPLOYMENT} --param approve_refusal={refused.id}"
+    """The same from a shell, in lines of less than 80 columns."""
+    return f"prefect deployment run {DEPLOYMENT} \\\n    --param approve_refusal={refused.id}"
 
 
 def _in_state(*types: StateType) -> FlowRunFilterState:

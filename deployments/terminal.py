@@ -38,6 +38,11 @@ def say(text: str) -> None:
     _console.print(text, soft_wrap=True)
 
 
+def tell(text: str) -> None:
+    """Prints sentences, broken between words where the terminal ends."""
+    _console.print(text)
+
+
 def show(markdown: str) -> None:
     """Prints headings and tables as such."""
     _console.print(Markdown(markdown))

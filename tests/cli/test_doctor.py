@@ -2,18 +2,21 @@
 
 import json
 import socket
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import time_machine
 from sqlalchemy import make_url
 
+from deployments.postgres import local_postgres
 from provisioning.cli.checks import Level
 from provisioning.cli.database_checks import check_in_flight, check_version
 from provisioning.sweep.snapshot import Snapshot
 from tests.cli.conftest import FIRST, KEY, Sql, Tool, add, add_many, owe
-from tests.conftest import free_port
+from tests.conftest import adopt, free_port
 
 
 @pytest.fixture
@@ -114,13 +117,50 @@ def test_clocks_that_differ_are_said(tool: Tool) -> None:
             "ALTER TABLE sites ALTER metadata TYPE json USING metadata::json",
             "only jsonb can be swept",
         ),
+        (
+            "table and index",
+            "ALTER TABLE sites RENAME TO all_sites; CREATE VIEW sites AS TABLE all_sites",
+            "is a view, and only a table can be swept",
+        ),
+        (
+            "table and index",
+            "DROP TABLE sites; CREATE FOREIGN DATA WRAPPER far; CREATE SERVER far FOREIGN DATA "
+            "WRAPPER far; CREATE FOREIGN TABLE sites (id bigint) SERVER far",
+            "is a foreign table",
+        ),
         ("table and index", "DROP INDEX sites_provision_in_flight", "index sites_provision_in"),
+        (
+            "table and index",
+            "UPDATE pg_index SET indisvalid = false "
+            "WHERE indexrelid = 'sites_provision_in_flight'::regclass",
+            "is invalid",
+        ),
+        (
+            "table and index",
+            "DROP INDEX sites_provision_in_flight; "
+            "CREATE INDEX sites_provision_in_flight ON sites (id)",
+            "another one than this program's",
+        ),
+        (
+            "table and index",
+            "CREATE OR REPLACE FUNCTION iso_instant(t text) RETURNS timestamptz "
+            "LANGUAGE sql IMMUTABLE STRICT AS 'SELECT NULL::timestamptz'",
+            "the function iso_instant on database",
+        ),
         ("table and index", "DROP TABLE notices", "the migrations have not run"),
         (
             "row security",
             "ALTER TABLE sites ENABLE ROW LEVEL SECURITY",
             "ALTER ROLE reaper BYPASSRLS",
         ),
+        (
+            "row security",
+            "ALTER TABLE notices ENABLE ROW LEVEL SECURITY; "
+            "CREATE POLICY everything ON notices USING (true)",
+            "on notices",
+        ),
+        ("rights", "REVOKE EXECUTE ON FUNCTION iso_instant(text) FROM PUBLIC", "GRANT EXECUTE"),
+        ("table and index", "REVOKE USAGE ON SCHEMA public FROM PUBLIC", "There is public.sites"),
         ("rights", "REVOKE UPDATE (metadata) ON sites FROM reaper", "GRANT UPDATE (metadata)"),
         ("rights", "REVOKE SELECT ON notices FROM reaper", "GRANT SELECT ON notices TO reaper"),
     ],
@@ -134,6 +174,26 @@ def test_what_makes_a_sweep_blind_or_powerless_is_wrong(
     level, finding = tool.doctor(code=1)[subject]
     assert level == "wrong"
     assert said in finding
+
+
+@pytest.fixture
+def standby_url() -> Iterator[str]:
+    """A server in recovery, as a replica is, with a database that was migrated before."""
+    with tempfile.TemporaryDirectory("", "reaper-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with local_postgres(folder, durable=False) as primary:
+            primary.ensure_database("shop")
+            adopt(primary.url("shop"))
+        (folder / "cluster" / "standby.signal").touch()
+        with local_postgres(folder, durable=False) as standby:
+            yield standby.url("shop")
+
+
+def test_a_standby_is_wrong(tool: Tool, standby_url: str) -> None:
+    tool.set(PROVISION_DATABASE_URL=standby_url)
+    level, finding = tool.doctor(code=1)["primary"]
+    assert level == "wrong"
+    assert "target_session_attrs=read-write" in finding
 
 
 def test_several_faults_are_all_said(tool: Tool, sql: Sql) -> None:
@@ -175,6 +235,15 @@ def test_unreadable_stamps_are_shown_with_examples(tool: Tool, sql: Sql) -> None
     level, finding = tool.doctor()["stamps"]
     assert level == "warning"
     assert f"site {FIRST + 1} (shop-{FIRST + 1}.example): 15/01/2025 [2J" in finding
+
+
+def test_documents_that_were_encoded_twice_are_unreadable_ones(tool: Tool, sql: Sql) -> None:
+    document = json.dumps({"provision": {"started_at": "2025-01-15T14:00:00Z"}})
+    add(sql)
+    sql("INSERT INTO sites VALUES (%s, 'shop', %s)", FIRST + 1, json.dumps(document))
+    level, finding = tool.doctor()["stamps"]
+    assert level == "warning"
+    assert f"site {FIRST + 1} (shop)" in finding
 
 
 def test_a_platform_whose_stamps_are_mostly_unreadable_is_wrong(tool: Tool, sql: Sql) -> None:

@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from deployments.sweeps import DEPLOYMENT
+from provisioning.settings import settings
+from tests.cli.conftest import Tool
 from tests.production import Production
 from tests.sites import YOUNG, Sites, stamp
 
@@ -83,6 +85,23 @@ async def test_a_raised_cap_lasts_for_its_run_and_is_copied_with_it(
     assert copy["id"] != raised["id"]
     assert copy["parameters"] == raised["parameters"]
     assert copy["state_name"] == "Reaped"
+
+
+async def test_the_doctor_finds_an_installation_that_sweeps_in_order(
+    production: Production, platform: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await production.sweep())["state_name"] == "Clean"
+    tool = Tool(monkeypatch)
+    tool.set(PROVISION_DATABASE_URL=production.database_url, PREFECT_API_URL=production.api)
+    with production.scheduled_in(seconds=3600):
+        found = await asyncio.to_thread(tool.doctor)
+    settings.cache_clear()
+    for subject in ("connection", "last sweep", "schedule", "pool", "last run"):
+        assert found[subject][0] == "ok", found
+    assert found["pool"][1].endswith("workers online: 1.")
+    for subject in ("last sweep", "last run"):
+        assert "every-5-minutes" in found[subject][1]
+        assert "Clean" in found[subject][1]
 
 
 @pytest.mark.parametrize(
