@@ -52,7 +52,9 @@ _numbers = count(1)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is long, unless it is asked for by name. Begin with the files that wait most.
 
-    What runs through servers and workers waits for them, and the others fill its pauses.
+    What runs through servers and workers waits for them, and the others fill its pauses. All that
+    drive the whole program do it in one process, on one server and one worker; of the others, those
+    of one file.
     """
     waiting = {item.path for item in items if item.get_closest_marker("e2e")}
     items.sort(key=lambda item: item.path not in waiting)
@@ -60,6 +62,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
+    for item in items:
+        shares = "production" in getattr(item, "fixturenames", ())
+        item.add_marker(
+            pytest.mark.xdist_group("production" if shares else item.nodeid.split("::")[0])
+        )
 
 
 @pytest.fixture(scope="session")

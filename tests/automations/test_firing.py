@@ -80,6 +80,7 @@ async def test_the_switch_tells_once_of_a_silence_and_of_each_deployment_alone(
     assert receiver.texts[1].startswith(silent.format("south"))
 
 
+@pytest.mark.long
 async def test_a_refusal_and_a_lost_worker_alert_a_person_and_nothing_else_does(
     production: Production,
     platform: Sites,
@@ -154,6 +155,7 @@ def subjects(receiver: Receiver) -> list[str]:
     return [" ".join(text.split()[:2]) for text in receiver.texts]
 
 
+@pytest.mark.long
 @pytest.mark.guarantee(
     fault="an outage of 40 sweeps with a second kind of trouble in it (G30)",
     holds="one alert and one all-clear for each kind, at a real webhook block",

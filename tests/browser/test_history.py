@@ -18,6 +18,7 @@ def link_to(page: Page, run: dict[str, Any]) -> Locator:
     return page.locator(f"a[href*='{run['id']}']")
 
 
+@pytest.mark.long
 async def test_the_history_names_the_sweep_that_failed_a_site(
     page: Page, production: Production, platform: Sites, screenshot: Screenshot
 ) -> None:

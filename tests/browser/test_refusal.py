@@ -47,6 +47,7 @@ async def badge(page: Page, state: str) -> None:
     await expect(page.get_by_text(state, exact=True).first).to_be_visible(timeout=60_000)
 
 
+@pytest.mark.long
 async def test_the_form_has_limits_and_says_what_each_value_does(
     page: Page, production: Production, screenshot: Screenshot
 ) -> None:
@@ -118,6 +119,7 @@ async def test_the_walk_from_a_refusal_to_the_reaped_sites(
     assert await platform.failed() == list(range(1, 32))
 
 
+@pytest.mark.long
 async def test_retry_asks_again(
     page: Page, production: Production, platform: Sites, screenshot: Screenshot
 ) -> None:
@@ -132,6 +134,7 @@ async def test_retry_asks_again(
     assert len(await platform.failed()) == 25
 
 
+@pytest.mark.long
 async def test_a_link_opens_the_form_filled_in(
     page: Page, production: Production, platform: Sites
 ) -> None:

@@ -58,7 +58,10 @@ async def is_live(run: "asyncio.Task[State[Any]]", forge: StubServer) -> None:
     assert forge.creates() == len(forge.sites) == 1
 
 
-@pytest.mark.parametrize(("step", "seconds"), [("request", 25), ("begin", 3), ("health", 3)])
+@pytest.mark.parametrize(
+    ("step", "seconds"),
+    [pytest.param("request", 25, marks=pytest.mark.long), ("begin", 3), ("health", 3)],
+)
 @pytest.mark.guarantee(
     fault="a row that somebody holds for 25 s while its chain runs",
     holds="the chain waits within its attempt's time, and goes on",
@@ -84,7 +87,10 @@ async def test_a_row_that_is_held(
     await is_live(run, forge)
 
 
-@pytest.mark.parametrize(("step", "seconds"), [("install", 30), ("request", 3), ("health", 3)])
+@pytest.mark.parametrize(
+    ("step", "seconds"),
+    [pytest.param("install", 30, marks=pytest.mark.long), ("request", 3), ("health", 3)],
+)
 @pytest.mark.guarantee(
     fault="a database that is away for 30 s while a chain runs",
     holds="the chain waits within its attempt's time, asks nothing meanwhile, and goes on",

@@ -54,9 +54,10 @@ async def started(
         )
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("leaves_after", [20.0, pytest.param(LEAVE_AFTER, marks=pytest.mark.long)])
+@pytest.mark.parametrize("leaves_after", [20.0, LEAVE_AFTER])
 @pytest.mark.guarantee(
     fault="a Prefect server that stops answering in mid-chain",
     holds="the site goes live all the same, and the process ends within its bound after that",

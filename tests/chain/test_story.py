@@ -116,6 +116,7 @@ async def in_flight(sites: Sites) -> list[int]:
     return sorted(sites.name(row[0]) for row in found)
 
 
+@pytest.mark.long
 @pytest.mark.guarantee(
     fault="a chain killed together with its worker",
     holds="the next sweep fails its attempt",

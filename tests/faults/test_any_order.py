@@ -298,6 +298,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(session.SESSION, "lock_timeout", "10ms")
 
 
+@pytest.mark.parametrize("stories", [15, pytest.param(50, marks=pytest.mark.long)])
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 @pytest.mark.guarantee(
@@ -308,12 +309,12 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         "check of the chain: without it, a site is completed and failed at once"
     ),
 )
-def test_the_promises_hold_in_any_order(database_url: str, impatient: None) -> None:
+def test_the_promises_hold_in_any_order(database_url: str, impatient: None, stories: int) -> None:
     machine = type("StoryOfThisTest", (Story,), {"url": database_url})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=50,
+            max_examples=stories,
             stateful_step_count=30,
             deadline=None,
             derandomize=True,

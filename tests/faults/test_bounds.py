@@ -273,6 +273,7 @@ def stopped_in_its_mark(
             sweep.close()
 
 
+@pytest.mark.long
 @pytest.mark.guarantee(
     fault="a database process that stops (SIGSTOP) in mid-statement",
     holds="the flow's timeout ends the run: TimedOut",

@@ -38,6 +38,7 @@ def counts(counting_server: LocalPostgres) -> list[Count]:
     return asyncio.run(count(counting_server))
 
 
+@pytest.mark.long
 @pytest.mark.guarantee(
     fault="a statement more for each site, or a query that lost its index",
     holds="at most 1.1 times the statements and 1.3 times the blocks of docs/benchmarks.md",
@@ -58,6 +59,7 @@ def test_no_situation_asks_more_of_the_database_than_the_page_says(counts: list[
     assert not grown
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 async def test_what_is_counted_is_what_a_real_sweep_asks(
     counts: list[Count],

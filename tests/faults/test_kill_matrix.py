@@ -74,11 +74,27 @@ BOUNDARIES = [
     *[(side, "report", 1) for side in BOTH],
 ]
 
+QUICK = [
+    ("after", "query", 1),
+    ("after", "cap check", 1),
+    ("after", "refresh", 1),
+    ("before", "mark's statement", LAST),
+    ("after", "mark's statement", 1),
+    ("after", "claim", 1),
+    ("after", "send", 1),
+    ("before", "recorded delivery", LAST),
+    ("after", "report", 1),
+]
+"""One boundary of each kind, for `make test`. The others are long."""
+
 
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("side", "step", "number"),
-    BOUNDARIES,
+    [
+        boundary if boundary in QUICK else pytest.param(*boundary, marks=pytest.mark.long)
+        for boundary in BOUNDARIES
+    ],
     ids=[f"{side} {step} {number}" for side, step, number in BOUNDARIES],
 )
 @pytest.mark.guarantee(

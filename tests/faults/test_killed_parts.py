@@ -40,7 +40,7 @@ async def until(happened: Callable[[], bool], what: str, seconds: float = 90) ->
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+@pytest.mark.parametrize("state", [pytest.param("PENDING", marks=pytest.mark.long), "RUNNING"])
 @pytest.mark.guarantee(
     fault=(
         "a worker killed with kill -9 while its sweep is Pending, and while it is in the "
@@ -121,6 +121,7 @@ class Gate:
         writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
+@pytest.mark.long
 @pytest.mark.guarantee(
     fault="the Prefect server killed and started again in mid-sweep",
     holds="the sites are failed and the merchants told once; the next sweep is clean",
@@ -181,7 +182,7 @@ async def stop_hard(server: LocalPostgres) -> None:
     await until(lambda: not psutil.pid_exists(server.pid), "PostgreSQL did not stop")
 
 
-@pytest.mark.parametrize("moment", ["at a mark", "at a send"])
+@pytest.mark.parametrize("moment", ["at a mark", pytest.param("at a send", marks=pytest.mark.long)])
 @pytest.mark.guarantee(
     fault="PostgreSQL stopped hard and started again, during a mark and during a send",
     holds="the sweep goes on by itself, the next one finishes",
@@ -227,6 +228,7 @@ async def test_postgresql_stopped_hard_in_mid_sweep_leaves_nothing_undone(
             await aftermath.all_is_well()
 
 
+@pytest.mark.long
 @pytest.mark.guarantee(
     fault="PostgreSQL stays away",
     holds="the run is Failed, never Clean, and the next one reaps",

@@ -157,13 +157,24 @@ def state_at_the_end(api: str, run_id: str) -> str:
 
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
-def test_starts_sweeps_survives_a_kill_and_stops(data: Path, port: int) -> None:
-    first = Stack(data, port)
-    told = first.wait_for(READY, 240)
+def test_starts_sweeps_and_stops(data: Path, port: int) -> None:
+    stack = Stack(data, port)
+    told = stack.wait_for(READY, 240)
     assert "The first sweep ended Reaped" in told
     assert "hatmaker.example.com" in told
     assert f"http://127.0.0.1:{port}" in told
     assert "tailor.example.com" not in told, "it is in flight and young"
+    stack.process.send_signal(signal.SIGINT)
+    assert stack.wait_for_end()[0] == 0
+    assert not alive_on(data)
+
+
+@pytest.mark.long
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+def test_survives_a_kill_a_second_start_a_new_deploy_and_an_outage(data: Path, port: int) -> None:
+    first = Stack(data, port)
+    assert "The first sweep ended Reaped" in first.wait_for(READY, 240)
 
     assert "Another `make run` uses" in Stack(data, port).wait_for_end()[1]
     status, complaint = Stack(data.with_name("elsewhere"), port).wait_for_end()

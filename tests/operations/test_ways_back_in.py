@@ -54,6 +54,7 @@ async def test_retry_asks_the_database_again(production: Production, platform: S
     assert await platform.ledger() == [site_id for site_id in range(1, 27) if site_id != 7]
 
 
+@pytest.mark.long
 async def test_an_approval_from_a_shell_lets_through_what_was_listed_and_nothing_since(
     production: Production, platform: Sites
 ) -> None:
@@ -72,6 +73,7 @@ async def test_an_approval_from_a_shell_lets_through_what_was_listed_and_nothing
     assert await platform.ledger() == list(range(1, 27))
 
 
+@pytest.mark.long
 async def test_a_raised_cap_lasts_for_its_run_and_is_copied_with_it(
     production: Production, platform: Sites
 ) -> None:

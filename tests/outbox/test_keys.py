@@ -194,7 +194,15 @@ def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
     npm = shutil.which("npm")
     if not (npm and shutil.which("node")):
         pytest.skip("node and npm are not on this machine")
-    command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
+    command = [
+        npm,
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--fetch-retries=0",
+        "--prefix",
+        str(folder),
+    ]
     try:
         done = subprocess.run(
             [*command, "standardwebhooks@1.0.0"], capture_output=True, timeout=100, check=False

@@ -111,6 +111,7 @@ class Storm(RuleBasedStateMachine):
         assert len(ledger) == len(set(ledger))
 
 
+@pytest.mark.parametrize("stories", [15, pytest.param(40, marks=pytest.mark.long)])
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 @pytest.mark.guarantee(
@@ -120,12 +121,12 @@ class Storm(RuleBasedStateMachine):
     guard="standing refusal: without it, refused at seven, one finishes, the next sweep reaps six; "
     "answers: where a sweep that acts writes none down, the next one refuses",
 )
-def test_no_order_reaps_what_a_standing_refusal_listed(database_url: str) -> None:
+def test_no_order_reaps_what_a_standing_refusal_listed(database_url: str, stories: int) -> None:
     machine = type("StormOfThisTest", (Storm,), {"url": database_url})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
+            max_examples=stories,
             stateful_step_count=30,
             deadline=None,
             derandomize=True,
