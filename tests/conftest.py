@@ -49,6 +49,7 @@ MEMORY, ROOM = Path("/dev/shm"), 8 << 30
 _numbers = count(1)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in this very hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is long, unless it is asked for by name. Begin with the files that wait most.
 
