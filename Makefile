@@ -1,7 +1,7 @@
 # Each target that needs the environment makes it first; `make` alone lists them.
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install lock run outage check test soak audit bench bench-peers lint format

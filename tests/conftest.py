@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from tests import second_table
@@ -35,6 +36,7 @@ from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from sqlalchemy.ext.asyncio import AsyncEngine
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from deployments.postgres import LocalPostgres, local_postgres
 from deployments.processes import Service, service
@@ -49,25 +51,38 @@ MEMORY, ROOM = Path("/dev/shm"), 8 << 30
 _numbers = count(1)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist looks for the groups in this very hook
+SHARING = ("tests/automations/", "tests/browser/", "tests/operations/", "tests/faults/test_killed")
+"""The tests that drive the whole program, on a server and a worker that one session starts once."""
+
+
+class FilesScheduling(LoadFileScheduling):  # type: ignore[misc]
+    """A process takes whole files, and one of them all that share the running program."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "production" if nodeid.startswith(SHARING) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Share where sharing is shorter: the long ones take longer than a second server does."""
+    return None if _long_too(config) else FilesScheduling(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is long, unless it is asked for by name. Begin with the files that wait most.
 
-    What runs through servers and workers waits for them, and the others fill its pauses. All that
-    drive the whole program do it in one process, on one server and one worker; of the others, those
-    of one file.
+    What runs through servers and workers waits for them, and the others fill its pauses.
     """
     waiting = {item.path for item in items if item.get_closest_marker("e2e")}
     items.sort(key=lambda item: item.path not in waiting)
-    if "long" not in config.option.markexpr:
+    if not _long_too(config):
         left_out = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
-    for item in items:
-        shares = "production" in getattr(item, "fixturenames", ())
-        item.add_marker(
-            pytest.mark.xdist_group("production" if shares else item.nodeid.split("::")[0])
-        )
+
+
+def _long_too(config: pytest.Config) -> bool:
+    return "long" in config.option.markexpr
 
 
 @pytest.fixture(scope="session")

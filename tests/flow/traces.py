@@ -25,11 +25,11 @@ def message(state: State[Any]) -> str:
 
 
 async def run_again(run: FlowRun) -> State[Any]:
-    """Run the same flow run again with its defaults, as a worker does after the UI's Retry."""
+    """Run the same flow run again, as a worker does after the UI's Retry."""
     result = run_flow_async(
         reap_stuck_provisions,
         flow_run=run,
-        parameters=reap_stuck_provisions.validate_parameters({}),
+        parameters=reap_stuck_provisions.validate_parameters(run.parameters),
         return_type="state",
     )
     state: State[Any] = await result  # type: ignore[assignment]
