@@ -182,8 +182,8 @@ def prefect_server(postgres: LocalPostgres) -> Iterator[str]:
         until_healthy(server, url)
         yield url
         # While the server is still there: at exit they would be tried for a minute.
-        APILogWorker.instance().drain()
-        EventsWorker.drain_all()
+        APILogWorker.drain_all(timeout=3)
+        EventsWorker.drain_all(timeout=3)  # some are for a server that a test has killed
 
 
 @contextmanager

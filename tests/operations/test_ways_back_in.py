@@ -20,6 +20,7 @@ async def nothing_changed(sites: Sites) -> bool:
     return not (await sites.failed() or await sites.ledger() or await sites.notices())
 
 
+@pytest.mark.long
 async def test_exactly_the_cap_acts_and_one_more_refuses(
     production: Production, platform: Sites
 ) -> None:
