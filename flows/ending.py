@@ -12,6 +12,7 @@ from uuid import UUID
 import anyio
 from prefect import Flow, runtime
 from prefect.client.schemas.objects import FlowRun, State
+from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Completed, Failed
@@ -39,11 +40,18 @@ async def end(ending: Ending, message: str, page: Callable[[str], str]) -> State
 
 
 async def remember(engine: AsyncEngine, state: State[Any]) -> None:
-    """Leave with the database when and how it was last swept, for dashboards and the doctor."""
-    run_id, deployed = UUID(runtime.flow_run.id), runtime.deployment.name or ""
+    """Leave with the database when and how it was last swept, for dashboards and the doctor.
+
+    Prefect's server is not asked for anything here: it may have stopped answering.
+    """
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if run is None:
+        return
+    deployed = str(run.deployment_id or "")
     try:
         with anyio.fail_after(REMEMBER_SECONDS):
-            await record_end(engine, deployed, run_id, state.name or "")
+            await record_end(engine, deployed, run.id, state.name or "")
     except (DatabaseError, TimeoutError) as error:
         get_run_logger().warning(
             "The database does not know of the end of this sweep: %s",

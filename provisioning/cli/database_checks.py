@@ -187,8 +187,7 @@ def check_last_sweep(last: LastEnd | None) -> Check:
     if last is None:
         return warning("last sweep", "None has ended here yet; dry runs do not count.")
     ago = last.looked_at - last.ended_at
-    whose = f" of {one_line(last.deployment)}" if last.deployment else ""
-    ended = f"The last one here{whose} ended {duration(ago)} ago, {one_line(last.state)}"
+    ended = f"The last one here ended {duration(ago)} ago, {one_line(last.state)}"
     if ago > SILENCE:
         return wrong(
             "last sweep", f"{ended}. Is its worker's PROVISION_DATABASE_URL this database?"

@@ -17,13 +17,11 @@ class LastEnd:
     """The newest end of a sweep of this database.
 
     Attributes:
-        deployment: the name of the deployment that swept; empty for a run without one.
         state: the name of the state in which it ended.
         ended_at: when, by the database's clock.
         looked_at: now, by the same clock.
     """
 
-    deployment: str
     state: str
     ended_at: datetime
     looked_at: datetime
@@ -31,6 +29,9 @@ class LastEnd:
 
 async def record_end(engine: AsyncEngine, deployment: str, flow_run_id: UUID, state: str) -> None:
     """A sweep ended. Of each deployment the newest end is kept.
+
+    Args:
+        deployment: its id in Prefect; empty for a run without one.
 
     Raises:
         DatabaseError: the database did not take it.
@@ -53,7 +54,7 @@ async def read_last_end(engine: AsyncEngine) -> LastEnd | None:
     """
     ends = sweep_ends.c
     query = (
-        select(ends.deployment, ends.state, ends.ended_at, func.clock_timestamp())
+        select(ends.state, ends.ended_at, func.clock_timestamp())
         .order_by(ends.ended_at.desc())
         .limit(1)
     )

@@ -42,7 +42,7 @@ def test_an_installation_in_order_is_all_ok_but_for_what_is_not_set(
     assert "reached without TLS" in found["teardowns"][1]
     assert found["in flight"][1].startswith("1 site, 1 of them started more than 30 minutes ago")
     assert " on the socket /" in found["connection"][1]
-    assert "of every-5-minutes ended 4 min ago, Clean." in found["last sweep"][1]
+    assert "The last one here ended 4 min ago, Clean." in found["last sweep"][1]
     assert "s3cret" not in json.dumps(found)
 
 
@@ -326,9 +326,9 @@ def test_a_teardown_that_was_given_up_is_said(tool: Tool, sql: Sql) -> None:
 def test_a_database_that_nobody_sweeps_is_wrong(tool: Tool, sql: Sql) -> None:
     assert tool.doctor()["last sweep"][0] == "warning", "none has ended yet"
     sql(
-        "INSERT INTO sweep_ends VALUES (%s, gen_random_uuid(), now() - interval '3 h', 'Refused')",
-        "every\x1b[2J",
+        "INSERT INTO sweep_ends VALUES ('', gen_random_uuid(), now() - interval '3 h', %s)",
+        "Refused\x1b[2J",
     )
     level, finding = tool.doctor(code=1)["last sweep"]
     assert level == "wrong"
-    assert finding.startswith("The last one here of every [2J ended 3 h ago, Refused.")
+    assert finding.startswith("The last one here ended 3 h ago, Refused [2J.")

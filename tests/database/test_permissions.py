@@ -70,7 +70,7 @@ async def test_the_role_can_do_all_that_a_sweep_does(reaper: AsyncEngine, sites:
         await record_end(reaper, "every-5-minutes", run, state)
     last = await read_last_end(reaper)
     assert last
-    assert (last.deployment, last.state) == ("every-5-minutes", "Clean")
+    assert last.state == "Clean"
     (site,) = seen.stuck
     assert await look_again(reaper, site) is None
     outcome = await fail_terminally(
