@@ -29,7 +29,7 @@ outage: $(VENV)/installed ## 30 stuck sites in the running local stack: a refusa
 check: lint ## a quick loop while you write: style, types, the unit and the database tests
 	$(PYTEST) tests/unit tests/database
 
-test: lint ## style, types, and every promise once
+test: lint ## style, types, and the promises that need no minutes to show
 	$(PYTEST)
 
 soak: $(VENV)/installed ## what takes long, and CI runs as well: loads, installations, real times, the second table

@@ -31,13 +31,11 @@ class Rehearsal:
     """What a scheduled sweep would do now.
 
     Attributes:
-        database: the name and the host of the database that was looked at.
         seen: what it would see.
         refusal: why it would refuse, or end because it is blind; None if it would act.
         page: its report, as Markdown.
     """
 
-    database: str
     seen: Snapshot
     refusal: str | None
     page: str
@@ -61,16 +59,17 @@ def look(
     async def show() -> int:
         with errors.status("Looking…"):
             async with platform() as (engine, config):
+                where = config.database_shown
                 rehearsal = await rehearse(
                     engine,
-                    config.database_shown,
+                    where,
                     timedelta(minutes=stuck_after_minutes),
                     Caps(max_reap_per_run, max_reap_per_hour, max_reap_share),
                 )
         if as_json:
             print_json(
                 {
-                    "database": rehearsal.database,
+                    "database": where,
                     "would_refuse": rehearsal.refusal,
                     "seen": rehearsal.seen,
                 }
@@ -102,7 +101,7 @@ async def rehearse(
     blind = blindness(seen)
     if blind:
         page = report("Could not look", told(blind), seen, [], approves=None, notices=None)
-        return Rehearsal(database, seen, blind, page)
+        return Rehearsal(seen, blind, page)
     try:
         check(seen.stuck_total, seen.in_flight, seen.reaped_last_hour, caps, past.standing)
     except CapExceeded as exceeded:
@@ -120,12 +119,11 @@ async def rehearse(
             hour=await last_hour(engine) if exceeded.per_hour else [],
             notices=None,
         )
-        return Rehearsal(database, seen, str(exceeded), page)
+        return Rehearsal(seen, str(exceeded), page)
     results = [Result(site, Outcome.WOULD_REAP) for site in seen.stuck]
     near = nearness(seen.stuck_total, seen.reaped_last_hour, caps)
     ending, message = conclude(seen, results, dry_run=True, near=near, approves=None, notices=None)
     return Rehearsal(
-        database,
         seen,
         None,
         report(ending, told(message), seen, results, approves=None, notices=None),

@@ -19,7 +19,7 @@ LAST = "SELECT state, flow_run_id FROM sweep_ends"
 @pytest.mark.guarantee(
     fault="a dry run or an approval, red or green, after a sweep",
     holds="the last sweep that a dashboard shows is the sweep",
-    guard="recorded whatever the parameters, Rehearsed instead of Refused",
+    guard="recorded whatever the parameters, the first dry run is there as Rehearsed",
 )
 async def test_each_sweep_leaves_its_end_and_no_dry_run_and_no_approval_does(
     sweep: Sweep, sites: Sites
@@ -44,7 +44,7 @@ async def test_a_sweep_that_could_not_look_leaves_that(sweep: Sweep, sites: Site
 
 
 @pytest.mark.guarantee(
-    fault="somebody holds the row of the last sweep's end, or the table is gone in mid-run",
+    fault="somebody holds the row of the last sweep's end",
     holds="the run ends as it would, and its log says that the database does not know",
 )
 async def test_what_a_sweep_did_does_not_hang_on_it(
